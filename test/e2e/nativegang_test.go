@@ -31,9 +31,14 @@ func withNativeGangs(t *testing.T) {
 // nativeGroup creates a PodGroup of a gang in one rack.
 func nativeGroup(t *testing.T, c client.Client, name string, least int) {
 	t.Helper()
-	create(t, c, fmt.Sprintf(`{apiVersion: scheduling.k8s.io/v1beta1, kind: PodGroup, metadata: {name: %s}, spec: {
+	create(
+		t,
+		c,
+		fmt.Sprintf(`{apiVersion: scheduling.k8s.io/v1beta1, kind: PodGroup, metadata: {name: %s}, spec: {
 		schedulingPolicy: {gang: {minCount: %d}}, schedulingConstraints: {topology: [{key: %s}]}}}`,
-		name, least, simulatedRack), "blue")
+			name, least, simulatedRack),
+		"blue",
+	)
 }
 
 // nativePods creates pods of a PodGroup, of so many GPUs each.
@@ -46,7 +51,12 @@ func nativePods(t *testing.T, c client.Client, group string, n, gpus int) {
 }
 
 // nativelyScheduled says what a PodGroup, the one whose name begins so, has in its condition.
-func nativelyScheduled(t *testing.T, prefix string, status metav1.ConditionStatus, reason, words string) func() string {
+func nativelyScheduled(
+	t *testing.T,
+	prefix string,
+	status metav1.ConditionStatus,
+	reason, words string,
+) func() string {
 	t.Helper()
 	return func() string {
 		var all schedulingv1beta1.PodGroupList
@@ -114,10 +124,20 @@ func TestNativeGangs(t *testing.T) {
 	nativePods(t, alice, "train", 7, 2)
 	eventually(t, "it says that a pod is missing",
 		nativelyScheduled(t, "train", no, "Unschedulable", "all of its 8 pods"))
-	create(t, alice, queuedPod("train-last", 2, 1000000, "", "", "schedulingGroup: {podGroupName: train}"), "blue")
+	create(
+		t,
+		alice,
+		queuedPod("train-last", 2, 1000000, "", "", "schedulingGroup: {podGroupName: train}"),
+		"blue",
+	)
 	rack := runInOneRack(t, "train", 8)
 	eventually(t, "it says that they have their nodes", nativelyScheduled(t, "train", yes, "Scheduled", "8"))
-	create(t, alice, queuedPod("train-more", 2, 1000000, "", "", "schedulingGroup: {podGroupName: train}"), "blue")
+	create(
+		t,
+		alice,
+		queuedPod("train-more", 2, 1000000, "", "", "schedulingGroup: {podGroupName: train}"),
+		"blue",
+	)
 	if more := runInOneRack(t, "train", 9); more != rack {
 		t.Errorf("the gang is in %s, and one that comes later in %s", rack, more)
 	}
@@ -129,7 +149,10 @@ func TestNativeGangs(t *testing.T) {
 	if err := alice.Patch(
 		t.Context(),
 		&schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "large"}},
-		client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"schedulingPolicy":{"gang":{"minCount":4}}}}`)),
+		client.RawPatch(
+			"application/merge-patch+json",
+			[]byte(`{"spec":{"schedulingPolicy":{"gang":{"minCount":4}}}}`),
+		),
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +183,10 @@ func TestNativeGangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := admin.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "train-0"}}); err != nil {
+	if err := admin.Delete(
+		t.Context(),
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "train-0"}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "what was scheduled once stays so", nativelyScheduled(t, "train", yes, "Scheduled", "8"))

@@ -66,7 +66,10 @@ func TestAJobIsNearAsAWhole(t *testing.T) {
 // TestPodsAreWithinADomain: what an object says of all of its pods holds for the pods of all sets together, besides what
 // they say of themselves; index is told where nothing was asked for yet.
 func TestPodsAreWithinADomain(t *testing.T) {
-	slices := &kueue.PodSetTopologyRequest{PodSetSliceRequiredTopology: new("host"), PodSetSliceSize: new(int32(2))}
+	slices := &kueue.PodSetTopologyRequest{
+		PodSetSliceRequiredTopology: new("host"),
+		PodSetSliceSize:             new(int32(2)),
+	}
 	for why, tc := range map[string]struct {
 		has, want []*kueue.PodSetTopologyRequest
 	}{

@@ -14,7 +14,6 @@ import (
 	aggregator "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/controlplane"
-
 	_ "k8s.io/kubernetes/pkg/features" // Kubernetes' own gates
 )
 

@@ -39,10 +39,13 @@ func says(status metav1.ConditionStatus) func(*schedulingv1beta1.PodGroup) {
 func queued(name string, change ...func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace:   "blue",
-			Name:        name,
-			Labels:      map[string]string{kueue.ManagedLabel: "true", kueue.PodGroupNameLabel: "g"},
-			Annotations: map[string]string{podmeta.PodGroupKindAnnotation: podmeta.NativeGroup, kueue.RoleHashAnnotation: "r"},
+			Namespace: "blue",
+			Name:      name,
+			Labels:    map[string]string{kueue.ManagedLabel: "true", kueue.PodGroupNameLabel: "g"},
+			Annotations: map[string]string{
+				podmeta.PodGroupKindAnnotation: podmeta.NativeGroup,
+				kueue.RoleHashAnnotation:       "r",
+			},
 		},
 		Spec: corev1.PodSpec{SchedulingGroup: &corev1.PodSchedulingGroup{PodGroupName: new("g")}},
 	}
@@ -67,7 +70,9 @@ func reserved() *kueue.Workload { return workload(metav1.ConditionTrue, "reserve
 
 func workload(status metav1.ConditionStatus, message string) *kueue.Workload {
 	w := &kueue.Workload{}
-	w.Status.Conditions = []metav1.Condition{{Type: kueue.WorkloadQuotaReserved, Status: status, Message: message}}
+	w.Status.Conditions = []metav1.Condition{
+		{Type: kueue.WorkloadQuotaReserved, Status: status, Message: message},
+	}
 	return w
 }
 

@@ -50,7 +50,10 @@ func Served(cfg *rest.Config) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("look for PodGroups of Kubernetes: %w", err)
 	}
-	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == "podgroups" }), nil
+	return slices.ContainsFunc(
+		list.APIResources,
+		func(r metav1.APIResource) bool { return r.Name == "podgroups" },
+	), nil
 }
 
 // Index is the name of the cache index from a PodGroup of Kubernetes to the pods that name it.
@@ -176,7 +179,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if !apimeta.SetStatusCondition(&next.Status.Conditions, *c) {
 		return reconcile.Result{}, nil
 	}
-	err = r.Client.Status().Patch(ctx, next, client.MergeFromWithOptions(&g, client.MergeFromWithOptimisticLock{}))
+	err = r.Client.Status().
+		Patch(ctx, next, client.MergeFromWithOptions(&g, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: conflictPause}, nil
 	}
@@ -220,7 +224,12 @@ func (r *reconciler) gather(ctx context.Context, g *schedulingv1beta1.PodGroup) 
 		name = admission.PodWorkloadName(s.pods[first])
 	}
 	var w kueue.Workload
-	err := r.Client.Get(ctx, types.NamespacedName{Namespace: g.Namespace, Name: name}, &w, client.UnsafeDisableDeepCopy)
+	err := r.Client.Get(
+		ctx,
+		types.NamespacedName{Namespace: g.Namespace, Name: name},
+		&w,
+		client.UnsafeDisableDeepCopy,
+	)
 	switch {
 	case err == nil:
 		s.workload = &w

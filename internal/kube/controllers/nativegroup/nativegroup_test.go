@@ -1,7 +1,6 @@
 package nativegroup
 
 import (
-	"context"
 	"slices"
 	"testing"
 	"time"
@@ -124,7 +123,7 @@ func TestOnceScheduledForGood(t *testing.T) {
 
 // Pods lead to the group that they name, and no others do.
 func TestOfPod(t *testing.T) {
-	if got := ofPod(context.Background(), queued("a")); !slices.Equal(got, []reconcile.Request{request("blue", "g")}) { //nolint:usetesting // it is not used
+	if got := ofPod(t.Context(), queued("a")); !slices.Equal(got, []reconcile.Request{request("blue", "g")}) {
 		t.Errorf("it leads to %v", got)
 	}
 	if got := ofPod(t.Context(), &corev1.Pod{}); len(got) > 0 {

@@ -1,7 +1,6 @@
 package podgroup
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -184,7 +183,8 @@ func TestNativeGang(t *testing.T) {
 	if podmeta.Group(&c) != "" || c.Spec.NodeSelector["rack"] != "r1" {
 		t.Errorf("the third is queued for %v, in group %q", c.Spec.NodeSelector, podmeta.Group(&c))
 	}
-	if podmeta.Group(&d) != "g" || d.Spec.NodeSelector["rack"] != "elsewhere" || !slices.Contains(b.reasons(), eventMismatch) {
+	if podmeta.Group(&d) != "g" || d.Spec.NodeSelector["rack"] != "elsewhere" ||
+		!slices.Contains(b.reasons(), eventMismatch) {
 		t.Errorf("the fourth asks for another rack: %v", d.Spec.NodeSelector)
 	}
 }
@@ -291,7 +291,7 @@ func TestNewsOfNativeGroups(t *testing.T) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	got := ofNativeGroup(context.Background(), told) //nolint:usetesting // it is not used
+	got := ofNativeGroup(t.Context(), told)
 	if len(got) != 1 || got[0].Name != "g" || got[0].Namespace != "blue" {
 		t.Errorf("it leads to %v", got)
 	}

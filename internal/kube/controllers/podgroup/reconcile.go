@@ -142,7 +142,9 @@ func ofPod(_ context.Context, o client.Object) []reconcile.Request {
 	if !ok {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: p.Namespace, Name: admission.PodWorkloadName(p)}}}
+	return []reconcile.Request{
+		{NamespacedName: types.NamespacedName{Namespace: p.Namespace, Name: admission.PodWorkloadName(p)}},
+	}
 }
 
 // ofWorkload leads from a Workload of pods to its unit.

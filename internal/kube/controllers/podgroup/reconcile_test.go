@@ -843,7 +843,9 @@ func TestNamespaceThatIsNotOurs(t *testing.T) {
 	b := newBench(t, p)
 	if _, err := b.Reconcile(
 		t.Context(),
-		reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "lab", Name: admission.PodWorkloadName(p)}},
+		reconcile.Request{
+			NamespacedName: types.NamespacedName{Namespace: "lab", Name: admission.PodWorkloadName(p)},
+		},
 	); err != nil {
 		t.Fatal(err)
 	}

@@ -349,8 +349,10 @@ func TestValidate(t *testing.T) {
 		"Job in two domains": {
 			"which counts?",
 			wrap(t, strings.NewReplacer(
-				"completions: 6,", "completions: 6, scheduling: {schedulingConstraints: {topology: [{key: rack}]}},",
-				"template: {spec", "template: {metadata: {annotations: {kueue.x-k8s.io/podset-required-topology: block}}, spec",
+				"completions: 6,",
+				"completions: 6, scheduling: {schedulingConstraints: {topology: [{key: rack}]}},",
+				"template: {spec",
+				"template: {metadata: {annotations: {kueue.x-k8s.io/podset-required-topology: block}}, spec",
 			).Replace(batchJob)),
 			"spec.components[0].template.spec.scheduling.schedulingConstraints.topology[0].key",
 			"leave one of them out",

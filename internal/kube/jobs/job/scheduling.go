@@ -30,7 +30,13 @@ func level(j *batchv1.Job) string {
 
 // wrappedLevel is level of a Job that is part of another object.
 func wrappedLevel(t map[string]any) string {
-	all, _, _ := unstructured.NestedSlice(t, "spec", "scheduling", "schedulingConstraints", "topology") // the trial refuses others
+	all, _, _ := unstructured.NestedSlice(
+		t,
+		"spec",
+		"scheduling",
+		"schedulingConstraints",
+		"topology",
+	) // the trial refuses others
 	for _, one := range all {
 		constraint, _ := one.(map[string]any)
 		l, _ := constraint["key"].(string)
@@ -57,8 +63,14 @@ func validateScheduling(j *batchv1.Job) field.ErrorList {
 	size := at.Child("schedulingPolicy", "gang", "minCount")
 	least := gangSize(j)
 	if n := pods(j); least > n {
-		errs = append(errs, field.Invalid(size, least,
-			fmt.Sprintf("so many pods never run at the same time: use %d at most, or raise spec.parallelism and spec.completions", n)))
+		errs = append(errs, field.Invalid(
+			size,
+			least,
+			fmt.Sprintf(
+				"so many pods never run at the same time: use %d at most, or raise spec.parallelism and spec.completions",
+				n,
+			),
+		))
 	}
 	if n := fewest(j); n != nil && least > *n {
 		errs = append(errs, field.Invalid(size, least, fmt.Sprintf(
@@ -77,8 +89,10 @@ func validateScheduling(j *batchv1.Job) field.ErrorList {
 		}
 	}
 	if len(j.Spec.Scheduling.ResourceClaims) > 0 {
-		errs = append(errs, field.Forbidden(at.Child("resourceClaims"),
-			"devices that are shared by a group are not understood: leave them out, and name the claims in spec.template alone"))
+		errs = append(errs, field.Forbidden(
+			at.Child("resourceClaims"),
+			"devices that are shared by a group are not understood: leave them out, and name the claims in spec.template alone",
+		))
 	}
 	return errs
 }

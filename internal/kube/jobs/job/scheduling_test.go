@@ -97,7 +97,11 @@ func TestWhereAJobIsScheduled(t *testing.T) {
 			t.Fatal(err)
 		}
 		ps := facts.PodSets[0]
-		if diff := cmp.Diff(tc.want, ps.TopologyRequest); diff != "" || ps.MinCount != nil || ps.Count != pods(tc.job) {
+		if diff := cmp.Diff(
+			tc.want,
+			ps.TopologyRequest,
+		); diff != "" || ps.MinCount != nil ||
+			ps.Count != pods(tc.job) {
 			t.Errorf("%s: %d pods, at least %v (-want +got):\n%s", name, ps.Count, ps.MinCount, diff)
 		}
 	}
@@ -125,11 +129,13 @@ func TestSchedulingOfJobs(t *testing.T) {
 		"a rack":             {"the same twice", aJob(templated(kueue.PodSetRequiredTopologyAnnotation, "rack"), scheduled(within("rack"))), nil, ""},
 		"a rack and a block": {
 			"which counts?", aJob(templated(kueue.PodSetRequiredTopologyAnnotation, "block"), scheduled(within("rack"))),
-			[]string{key}, kueue.PodSetRequiredTopologyAnnotation + " of spec.template says block",
+			[]string{key},
+			kueue.PodSetRequiredTopologyAnnotation + " of spec.template says block",
 		},
 		"a rack and a block of KAI": {
 			"of the Job itself", aJob(annotated(kueue.KAIRequiredAnnotation, "block"), scheduled(within("rack"))),
-			[]string{key}, kueue.KAIRequiredAnnotation + " says block",
+			[]string{key},
+			kueue.KAIRequiredAnnotation + " says block",
 		},
 		"devices": {"they would not be counted", aJob(scheduled(claims)), []string{"spec.scheduling.resourceClaims"}, "spec.template"},
 	} {

@@ -50,13 +50,22 @@ func nativeGang(spec map[string]any) (Gang, error) {
 	claims, _, _ := unstructured.NestedSlice(spec, "resourceClaims")
 	switch {
 	case len(topology) > 1:
-		return Gang{}, errors.New("spec.schedulingConstraints.topology: one constraint is understood: leave the others out")
+		return Gang{}, errors.New(
+			"spec.schedulingConstraints.topology: one constraint is understood: leave the others out",
+		)
 	case parent != "":
-		return Gang{}, fmt.Errorf("spec.parentCompositePodGroupName: groups of groups are not understood, so that the rules of %s would be broken: leave it out", parent)
+		return Gang{}, fmt.Errorf(
+			"spec.parentCompositePodGroupName: groups of groups are not understood, so that the rules of %s would be broken: leave it out",
+			parent,
+		)
 	case len(claims) > 0:
-		return Gang{}, errors.New("spec.resourceClaims: devices that are shared by a group are not understood: leave them out, and name the claims in the pods")
+		return Gang{}, errors.New(
+			"spec.resourceClaims: devices that are shared by a group are not understood: leave them out, and name the claims in the pods",
+		)
 	case out.Single && out.Level != "":
-		return Gang{}, errors.New("spec.schedulingConstraints.topology: with schedulingPolicy.basic the pods start one by one, and cannot be kept in one domain: use schedulingPolicy.gang, or leave it out")
+		return Gang{}, errors.New(
+			"spec.schedulingConstraints.topology: with schedulingPolicy.basic the pods start one by one, and cannot be kept in one domain: use schedulingPolicy.gang, or leave it out",
+		)
 	}
 	return out, nil
 }
@@ -119,7 +128,11 @@ func (u *Unit) As(g Gang) {
 		if key := jobs.NotWithin(p.Annotations, u.Level); key != "" {
 			u.Wrong = fmt.Sprintf(
 				"pod %s has the annotation %s: %s, and PodGroup %s asks for one domain of %s (spec.schedulingConstraints.topology): leave one of them out",
-				p.Name, key, p.Annotations[key], u.Name, u.Level,
+				p.Name,
+				key,
+				p.Annotations[key],
+				u.Name,
+				u.Level,
 			)
 			return
 		}
@@ -143,7 +156,9 @@ func (u *Unit) blocked() string {
 	case theirs > u.Total:
 		return fmt.Sprintf(
 			"%d pods are there, and %d of them start together: Kubernetes' scheduler, which binds them, starts none of a PodGroup while another is held: raise schedulingPolicy.gang.minCount in PodGroup %s, or delete pods",
-			theirs, u.Total, u.Name,
+			theirs,
+			u.Total,
+			u.Name,
 		)
 	}
 	return ""

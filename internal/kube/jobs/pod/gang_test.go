@@ -61,7 +61,9 @@ func TestGangOf(t *testing.T) {
 		"each by itself":  {native, map[string]any{"schedulingPolicy": basic}, pod.Gang{Least: 1, Single: true}, ""},
 		"of another kind": {native, map[string]any{"minMember": int64(4)}, pod.Gang{Least: 1}, ""},
 		"each by itself in one rack": {
-			native, map[string]any{"schedulingPolicy": basic, "schedulingConstraints": near}, pod.Gang{},
+			native,
+			map[string]any{"schedulingPolicy": basic, "schedulingConstraints": near},
+			pod.Gang{},
 			"spec.schedulingConstraints.topology",
 		},
 		"in a rack and a block": {
@@ -75,7 +77,8 @@ func TestGangOf(t *testing.T) {
 		},
 	} {
 		got, err := pod.GangOf(tc.group, tc.spec)
-		if got != tc.want || (err != nil) != (tc.wrong != "") || err != nil && !strings.Contains(err.Error(), tc.wrong) {
+		if got != tc.want || (err != nil) != (tc.wrong != "") ||
+			err != nil && !strings.Contains(err.Error(), tc.wrong) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
@@ -91,7 +94,8 @@ func TestPodsOfOneDomain(t *testing.T) {
 		t.Fatalf("%d pod sets, %s", len(sets), u.Wrong)
 	}
 	for _, ps := range sets {
-		if r := ps.TopologyRequest; r == nil || *r.Required != "rack" || r.PodSetGroupName == nil || *r.PodSetGroupName != "all" {
+		if r := ps.TopologyRequest; r == nil || *r.Required != "rack" || r.PodSetGroupName == nil ||
+			*r.PodSetGroupName != "all" {
 			t.Errorf("pod set %s asks for %v", ps.Name, r)
 		}
 	}
