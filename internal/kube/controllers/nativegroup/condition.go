@@ -26,11 +26,8 @@ type facts struct {
 	unqueued string
 }
 
-// condition is what the PodGroup is to say: nil if that is none of our business, or known. Once true it stays so.
+// condition is what a PodGroup that was not scheduled yet is to say; nil if that is none of our business, or not known.
 func condition(s facts) *metav1.Condition {
-	if apimeta.IsStatusConditionTrue(s.group.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled) {
-		return nil
-	}
 	if s.workload == nil && !slices.ContainsFunc(s.pods, ours) {
 		return nil
 	}

@@ -13,26 +13,14 @@ import (
 )
 
 // group is PodGroup g, a gang of so many pods; of none if they start one by one.
-func group(least int32, change ...func(*schedulingv1beta1.PodGroup)) *schedulingv1beta1.PodGroup {
+func group(least int32) *schedulingv1beta1.PodGroup {
 	g := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "g"}}
 	if least > 0 {
 		g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: least}
 	} else {
 		g.Spec.SchedulingPolicy.Basic = &schedulingv1beta1.BasicSchedulingPolicy{}
 	}
-	for _, c := range change {
-		c(g)
-	}
 	return g
-}
-
-// says gives the PodGroup the condition.
-func says(status metav1.ConditionStatus) func(*schedulingv1beta1.PodGroup) {
-	return func(g *schedulingv1beta1.PodGroup) {
-		g.Status.Conditions = []metav1.Condition{{
-			Type: schedulingv1beta1.PodGroupInitiallyScheduled, Status: status, Reason: "Some", Message: "as it was",
-		}}
-	}
 }
 
 // queued is a pod of g that waits for admission.
@@ -105,9 +93,6 @@ func TestCondition(t *testing.T) {
 		"they are queued soon":     {"there is nothing to be said", facts{group(2), pods(queued("a")), nil, ""}, "", ""},
 		"pods of others":           {"their scheduler says it", facts{group(1), pods(queued("a", ofOthers, onNode)), nil, ""}, "", ""},
 		"no pods":                  {"nobody knows whose it is", facts{group(1), nil, nil, ""}, "", ""},
-		"it had nodes once": {
-			"that is for good", facts{group(2, says(yes)), pods(queued("a"), queued("b")), waiting(), ""}, "", "",
-		},
 	} {
 		got := condition(tc.is)
 		switch {

@@ -231,19 +231,25 @@ func TestNativeGangElsewhere(t *testing.T) {
 	}
 }
 
-// Pods of a group with schedulingPolicy.basic wait for none of the others.
+// Pods of a group with schedulingPolicy.basic wait for none of the others, also if they did before it was made anew.
 func TestNativeGroupWithoutGang(t *testing.T) {
-	b := newBench(t, native(basic), managed("a", ofNative), managed("b", ofNative))
-	b.settle("g")
-	for _, p := range b.pods() {
-		alone := admission.PodWorkloadName(&p)
-		b.settle(alone)
-		if w := b.workload(alone); alone == "g" || w == nil || w.Spec.PodSets[0].Count != 1 {
-			t.Errorf("pod %s is queued as %v", p.Name, w)
+	for why, first := range map[string]func(*schedulingv1beta1.PodGroupSpec){"from the start": basic, "later": gang(2)} {
+		b := newBench(t, native(first), managed("a", ofNative), managed("b", ofNative))
+		b.settle("g")
+		if err := b.Client.Update(t.Context(), withVersion(t, b, native(basic))); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if b.workload("g") != nil {
-		t.Error("they are queued together")
+		b.settle("g")
+		for _, p := range b.pods() {
+			alone := admission.PodWorkloadName(&p)
+			b.settle(alone)
+			if w := b.workload(alone); alone == "g" || w == nil || w.Spec.PodSets[0].Count != 1 {
+				t.Errorf("%s: pod %s is queued as %v", why, p.Name, w)
+			}
+		}
+		if b.workload("g") != nil {
+			t.Errorf("%s: they are queued together", why)
+		}
 	}
 }
 
