@@ -219,6 +219,30 @@ func TestExitCodes(t *testing.T) {
 			exitUsage,
 			"such as 2000Gi",
 		},
+		"no such feature gate": {
+			"the API server would not start",
+			[]string{"up", "--data-dir", empty, "--kube-feature-gates", "GenericWrokload=true"},
+			exitUsage,
+			"unrecognized feature gate: GenericWrokload",
+		},
+		"gate without what it needs": {
+			"the API server would not start",
+			[]string{"up", "--data-dir", empty, "--kube-feature-gates", "WorkloadWithJob=true"},
+			exitUsage,
+			"[GenericWorkload]",
+		},
+		"no such API": {
+			"the API server would not start",
+			[]string{"up", "--data-dir", empty, "--kube-runtime-config", "scheduling.k8s.io/v9=true"},
+			exitUsage,
+			"scheduling.k8s.io/v9",
+		},
+		"an API that is neither on nor off": {
+			"the API server would not start",
+			[]string{"up", "--data-dir", empty, "--kube-runtime-config", "scheduling.k8s.io/v1beta1=yes"},
+			exitUsage,
+			"true or false",
+		},
 		"bad scale": {
 			"names flag and cure",
 			[]string{"up", "--data-dir", empty, "--time-scale", "0"},

@@ -20,6 +20,7 @@ import (
 	"github.com/mlbatch/mlbatch/examples"
 	"github.com/mlbatch/mlbatch/internal/kube/settings"
 	"github.com/mlbatch/mlbatch/internal/local"
+	"github.com/mlbatch/mlbatch/internal/local/controlplane"
 	"github.com/mlbatch/mlbatch/internal/local/simnode"
 )
 
@@ -42,6 +43,8 @@ type upOptions struct {
 	stock         bool
 	stockSched    bool
 	auditLog      string
+	gates         string
+	apis          string
 	detach        bool
 	empty         bool
 	bare          bool
@@ -146,6 +149,18 @@ was, with its jobs, ports and nodes; flags that are given change it.`,
 		"",
 		"append to a `file` who asked the API server for what, people and mlbatch's own processes",
 	)
+	f.StringVar(
+		&o.gates,
+		"kube-feature-gates",
+		"",
+		"feature gates of Kubernetes, `A=true,B=false` (default: the last ones; \"\" goes back to none)",
+	)
+	f.StringVar(
+		&o.apis,
+		"kube-runtime-config",
+		"",
+		"versions of APIs that Kubernetes serves or not, `group/version=true,...` (default: the last ones; \"\" goes back to none)",
+	)
 	f.BoolVar(&o.detach, "detach", false, "return once the cluster is ready and leave it running")
 	f.BoolVar(
 		&o.empty,
@@ -211,6 +226,9 @@ func (o *upOptions) config(f *pflag.FlagSet) (local.Config, error) {
 	default:
 		cfg.Fleet, cfg.TimeScale = last.Fleet, last.TimeScale
 	}
+	if err := o.kubernetes(f, last, &cfg); err != nil {
+		return cfg, err
+	}
 	if f.Changed("runtime") {
 		if cfg.Runtime, err = runtimeNamed(o.runtime); err != nil {
 			return cfg, err
@@ -261,6 +279,24 @@ func (o *upOptions) config(f *pflag.FlagSet) (local.Config, error) {
 		return cfg, usageError{err}
 	}
 	return cfg, nil
+}
+
+// kubernetes fills in what Kubernetes is told to serve and do.
+func (o *upOptions) kubernetes(f *pflag.FlagSet, last local.ClusterFile, cfg *local.Config) error {
+	cfg.FeatureGates, cfg.RuntimeConfig = last.FeatureGates, last.RuntimeConfig
+	if f.Changed("kube-feature-gates") {
+		if err := controlplane.CheckFeatureGates(o.gates); err != nil {
+			return usageError{fmt.Errorf("--kube-feature-gates %s: %w", o.gates, err)}
+		}
+		cfg.FeatureGates = o.gates
+	}
+	if f.Changed("kube-runtime-config") {
+		if err := controlplane.CheckRuntimeConfig(o.apis); err != nil {
+			return usageError{fmt.Errorf("--kube-runtime-config %s: %w", o.apis, err)}
+		}
+		cfg.RuntimeConfig = o.apis
+	}
+	return nil
 }
 
 // runtimeNamed is what --runtime says.

@@ -343,6 +343,8 @@ func (c *Cluster) State() ClusterFile {
 		Ports:             c.ports,
 		Fleet:             fleet,
 		TimeScale:         c.cfg.TimeScale,
+		FeatureGates:      c.cfg.FeatureGates,
+		RuntimeConfig:     c.cfg.RuntimeConfig,
 		Runtime:           c.cfg.Runtime,
 		Subnet:            c.subnet(),
 		Components:        c.sup.Status(),

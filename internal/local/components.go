@@ -127,6 +127,10 @@ func (c *Cluster) apiServer() program {
 			"--conversion-kubeconfig="+c.files.kubeconfigOf(webhooksUser),
 		)
 	}
+	if c.cfg.RuntimeConfig != "" {
+		more = append(more, "--runtime-config="+c.cfg.RuntimeConfig)
+	}
+	more = append(more, c.gates()...)
 	kubelets, authorization, with := "ExternalIP", "RBAC", ""
 	if c.real != nil {
 		kubelets, authorization, with = "InternalIP", "Node,RBAC", "NodeRestriction"
@@ -190,7 +194,7 @@ func (c *Cluster) controllerManager() program {
 	return program{
 		name: ControllerManager, stage: stageRest, grace: 2 * time.Second, goGC: 200, memory: 512,
 		probe: httpProbe("https://"+address(c.ports.ControllerManager)+"/healthz", c.adminTLS),
-		args: []string{
+		args: append([]string{
 			componentCommand, ControllerManager,
 			"--kubeconfig=" + kubeconfig,
 			"--bind-address=" + loopback,
@@ -214,8 +218,16 @@ func (c *Cluster) controllerManager() program {
 			"--node-monitor-period=2s",
 			"--node-monitor-grace-period=" + simnode.Grace(c.cfg.Fleet.Count).String(),
 			"--profiling=false",
-		},
+		}, c.gates()...),
 	}
+}
+
+// gates are the flags of a component of Kubernetes for its feature gates.
+func (c *Cluster) gates() []string {
+	if c.cfg.FeatureGates == "" {
+		return nil
+	}
+	return []string{"--feature-gates=" + c.cfg.FeatureGates}
 }
 
 // controllers are those of kube-controller-manager that batch work needs.
@@ -247,6 +259,7 @@ func controllers() []string {
 		"persistentvolume-protection-controller",
 		"resourceclaim-controller",
 		"validatingadmissionpolicy-status-controller",
+		"podgroup-protection-controller", // runs where the feature gate GenericWorkload is on
 	}
 }
 
@@ -332,7 +345,7 @@ func (c *Cluster) kubeScheduler() program {
 	return program{
 		name: KubeScheduler, stage: stageRest, grace: 2 * time.Second, goGC: 200, memory: 512,
 		probe: httpProbe("https://"+address(c.ports.Scheduler)+"/healthz", c.adminTLS),
-		args: []string{
+		args: append([]string{
 			componentCommand, KubeScheduler,
 			"--kubeconfig=" + c.files.kubeconfigOf(KubeScheduler),
 			"--bind-address=" + loopback,
@@ -342,7 +355,7 @@ func (c *Cluster) kubeScheduler() program {
 			"--authentication-skip-lookup=true",
 			"--leader-elect=false", // there is one
 			"--profiling=false",
-		},
+		}, c.gates()...),
 	}
 }
 

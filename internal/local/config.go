@@ -81,6 +81,10 @@ type Config struct {
 	// StockScheduler runs the scheduler of Kubernetes instead of mlbatch's: jobs wait, start
 	// together and have their nodes as ever, and it binds their pods there.
 	StockScheduler bool
+	// FeatureGates are those of Kubernetes (A=true,B=false), for all of its components;
+	// mlbatch's have none of them. RuntimeConfig are the versions of its APIs that are served or
+	// not (scheduling.k8s.io/v1beta1=true). The command line keeps the last ones.
+	FeatureGates, RuntimeConfig string
 	// AuditLog, if set, is the absolute path of a file to which the API server writes who
 	// asked it for what, with the answer: people, mlbatch's processes and all others but
 	// Kubernetes itself and the nodes. It goes on where the file ends.

@@ -42,6 +42,9 @@ type ClusterFile struct {
 	Ports             Ports         `json:"ports"`
 	Fleet             simnode.Fleet `json:"fleet"`
 	TimeScale         float64       `json:"timeScale"`
+	// FeatureGates and RuntimeConfig are those of Kubernetes, see Config.
+	FeatureGates  string `json:"featureGates,omitempty"`
+	RuntimeConfig string `json:"runtimeConfig,omitempty"`
 	// Runtime is what runs the pods, Subnet where they are if they are real.
 	Runtime    Runtime           `json:"runtime,omitempty"`
 	Subnet     realnode.Subnet   `json:"subnet,omitempty"`

@@ -15,6 +15,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 )
 
 // WorkloadName is stable for one object, so that a restart finds what it made,
@@ -30,6 +31,14 @@ func WorkloadName(gvk schema.GroupVersionKind, o metav1.Object) string {
 		prefix = strings.TrimRight(prefix[:longest-hashLength-1], ".-")
 	}
 	return prefix + "-" + hex.EncodeToString(sum[:])[:hashLength]
+}
+
+// PodWorkloadName is the name of the Workload of a pod that is queued by itself, or with the group that it names.
+func PodWorkloadName(p *corev1.Pod) string {
+	if g := podmeta.Group(p); g != "" {
+		return g
+	}
+	return WorkloadName(podmeta.GVK(), p)
 }
 
 // ExecutionTime is what the label of a job allows it; nil is without limit. A

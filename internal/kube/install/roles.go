@@ -217,6 +217,9 @@ func editRules(all jobs.Kinds) []rbacv1.PolicyRule {
 	}
 	return append(
 		rules,
+		// They say how pods that are held start, and hold none themselves.
+		allow(podmeta.NativeGroup, write(), "podgroups"),
+		allow(podmeta.NativeGroup, read(), "workloads"),
 		allow("kueue.x-k8s.io", read(), "localqueues", "workloads"),
 		allow("kueue.x-k8s.io", []string{"patch"}, "workloads"), // spec.active only: see holdGuards
 		allow(history.GroupVersion.Group, read(), history.Resource, recovery.Resource),
@@ -279,6 +282,11 @@ func controllerRules(all jobs.Kinds) []rbacv1.PolicyRule {
 	for _, group := range podmeta.GangGroups() {
 		rules = append(rules, allow(group, []string{"get"}, "podgroups"))
 	}
+	rules = append(
+		rules,
+		allow(podmeta.NativeGroup, follow(), "podgroups"),
+		allow(podmeta.NativeGroup, []string{"patch"}, "podgroups/status"),
+	)
 	return append(
 		rules,
 		allow(

@@ -91,3 +91,74 @@ func TestAJobIsNearAsAWhole(t *testing.T) {
 		}
 	}
 }
+
+// TestPodsAreWithinADomain: what an object says of all of its pods holds for the pods of all sets together, besides what
+// they say of themselves; index is told where nothing was asked for yet.
+func TestPodsAreWithinADomain(t *testing.T) {
+	slices := &kueue.PodSetTopologyRequest{
+		PodSetSliceRequiredTopology: new("host"),
+		PodSetSliceSize:             new(int32(2)),
+	}
+	for why, tc := range map[string]struct {
+		has, want []*kueue.PodSetTopologyRequest
+	}{
+		"one set": {
+			[]*kueue.PodSetTopologyRequest{nil},
+			[]*kueue.PodSetTopologyRequest{{Required: new("rack"), PodIndexLabel: new("index")}},
+		},
+		"sets are in one rack, whatever groups they name": {
+			[]*kueue.PodSetTopologyRequest{nil, {Preferred: new("block"), PodSetGroupName: new("mine")}},
+			[]*kueue.PodSetTopologyRequest{
+				{Required: new("rack"), PodIndexLabel: new("index"), PodSetGroupName: new("all")},
+				{Required: new("rack"), Preferred: new("block"), PodSetGroupName: new("all")},
+			},
+		},
+		"slices are in the rack": {
+			[]*kueue.PodSetTopologyRequest{slices},
+			[]*kueue.PodSetTopologyRequest{{
+				Required: new("rack"), PodSetSliceRequiredTopology: new("host"), PodSetSliceSize: new(int32(2)),
+			}},
+		},
+	} {
+		sets := make([]kueue.PodSet, len(tc.has))
+		for i := range tc.has {
+			sets[i].TopologyRequest = tc.has[i]
+		}
+		jobs.Within(sets, "rack", "index")
+		got := make([]*kueue.PodSetTopologyRequest, len(sets))
+		for i := range sets {
+			got[i] = sets[i].TopologyRequest
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", why, diff)
+		}
+	}
+	if slices.Required != nil {
+		t.Error("what was read has changed")
+	}
+}
+
+// TestAnnotationsThatContradictADomain: pods that must be in one domain of another level, or say that nothing is asked
+// for, are told by which annotation; all else goes with it.
+func TestAnnotationsThatContradictADomain(t *testing.T) {
+	for why, tc := range map[string]struct {
+		notes map[string]string
+		want  string
+	}{
+		"nothing is said":     {nil, ""},
+		"the same":            {map[string]string{kueue.PodSetRequiredTopologyAnnotation: "rack"}, ""},
+		"nearer if it can be": {map[string]string{kueue.PodSetPreferredTopologyAnnotation: "host"}, ""},
+		"another level":       {map[string]string{kueue.PodSetRequiredTopologyAnnotation: "block"}, kueue.PodSetRequiredTopologyAnnotation},
+		"another level, KAI":  {map[string]string{kueue.KAIRequiredAnnotation: "block"}, kueue.KAIRequiredAnnotation},
+		"KAI is not listened to": {
+			map[string]string{kueue.PodSetPreferredTopologyAnnotation: "host", kueue.KAIRequiredAnnotation: "block"}, "",
+		},
+		"no matter where": {
+			map[string]string{kueue.PodSetUnconstrainedTopologyAnnotation: "true"}, kueue.PodSetUnconstrainedTopologyAnnotation,
+		},
+	} {
+		if got := jobs.NotWithin(tc.notes, "rack"); got != tc.want {
+			t.Errorf("%s: %q", why, got)
+		}
+	}
+}

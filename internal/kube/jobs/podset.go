@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 )
@@ -85,8 +86,11 @@ func Near(sets []kueue.PodSet, index string) {
 // NearAsJobSays fills in how near to each other all pods of a job must be, as its own annotations say it in the
 // words of KAI Scheduler. What its pods ask for holds as well: a rack for those of each part within a block for all.
 func NearAsJobSays(annotations map[string]string, sets []kueue.PodSet) {
-	NearAsPartSays(annotations, sets, "all")
+	NearAsPartSays(annotations, sets, allSets)
 }
+
+// allSets is the name of the group of all pod sets of a job.
+const allSets = "all"
 
 // NearAsPartSays is NearAsJobSays for the pods of one part of a job; group, a name that no other part has, joins them.
 func NearAsPartSays(annotations map[string]string, sets []kueue.PodSet, group string) {
@@ -119,6 +123,40 @@ func NearAsPartSays(annotations map[string]string, sets []kueue.PodSet, group st
 			sets[i].TopologyRequest = t
 		}
 	}
+}
+
+// Within has the pods of all sets be in one domain of a level, a label of nodes, besides what they say of themselves.
+// index is that of Near.
+func Within(sets []kueue.PodSet, level, index string) {
+	for i := range sets {
+		t := sets[i].TopologyRequest.DeepCopy()
+		if t == nil {
+			t = &kueue.PodSetTopologyRequest{}
+			if index != "" {
+				t.PodIndexLabel = &index
+			}
+		}
+		t.Required, t.PodSetGroupName = &level, nil
+		if len(sets) > 1 {
+			t.PodSetGroupName = new(allSets)
+		}
+		sets[i].TopologyRequest = t
+	}
+}
+
+// NotWithin is the annotation of pods that contradicts that all of them are in one domain of a level; "" if none does.
+func NotWithin(annotations map[string]string, level string) string {
+	switch t := kueue.TopologyRequestOf(annotations); {
+	case t == nil:
+	case ptr.Deref(t.Unconstrained, false):
+		return kueue.PodSetUnconstrainedTopologyAnnotation
+	case ptr.Deref(t.Required, level) == level:
+	case annotations[kueue.PodSetRequiredTopologyAnnotation] != "":
+		return kueue.PodSetRequiredTopologyAnnotation
+	default:
+		return kueue.KAIRequiredAnnotation
+	}
+	return ""
 }
 
 // sameContainers reports whether a pod runs what a template says. The API server and webhooks

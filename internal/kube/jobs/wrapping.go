@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
@@ -18,6 +19,11 @@ import (
 type Wrapping struct {
 	// PodSets finds the pod templates of an object, with how many pods each makes.
 	PodSets func(template map[string]any) ([]aw.AppWrapperPodSet, error)
+	// Level is the label of nodes of which those of all its pods have one value, as the object says by a field
+	// of its own; nil for kinds that have none.
+	Level func(template map[string]any) string
+	// Validate says what of an object cannot be kept; nil for kinds of which the API server says all that is wrong.
+	Validate func(template map[string]any) field.ErrorList
 	// Outcome reads how far the object is by its own account; nil for kinds that
 	// do not say, which are judged by their pods.
 	Outcome func(object map[string]any) (lifecycle.Outcome, string)

@@ -19,6 +19,7 @@ import (
 	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -46,6 +47,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/groups"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/history"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/job"
+	"github.com/mlbatch/mlbatch/internal/kube/controllers/nativegroup"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/operator"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/podgroup"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/provisioning"
@@ -186,6 +188,8 @@ type Options struct {
 	// probe, or from the end of its pod, that they should call others, but not at once.
 	DrainFor time.Duration
 
+	// native: the cluster has PodGroups of Kubernetes.
+	native bool
 	// keeper keeps the certificates; nil where they are files.
 	keeper *certs.Keeper
 	// shift is what needs the lead; nil where no others compete for it.
@@ -289,6 +293,9 @@ func Run(ctx context.Context, opts Options) error {
 	if err != nil {
 		return fmt.Errorf("start the controller: %w", err)
 	}
+	if opts.native, err = nativegroup.Served(cfg); err != nil {
+		return fmt.Errorf("start the controller: %w", err)
+	}
 	mgr, err := ctrl.NewManager(cfg, settings)
 	if err != nil {
 		return fmt.Errorf("start the controller: %w", err)
@@ -299,6 +306,7 @@ func Run(ctx context.Context, opts Options) error {
 	for name, index := range map[string]client.IndexerFunc{
 		admission.PodIndex: admission.IndexPod, podgroup.UnitIndex: podgroup.IndexUnit,
 		evacuation.NodeIndex: evacuation.IndexNode, ungating.Index: ungating.IndexWaiting,
+		nativegroup.Index: nativegroup.IndexPod,
 	} {
 		if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, name, index); err != nil {
 			return fmt.Errorf("index pods by %s: %w", name, err)
@@ -328,6 +336,16 @@ func Run(ctx context.Context, opts Options) error {
 	for _, k := range opts.Kinds {
 		if err := mgr.GetFieldIndexer().IndexField(ctx, k.New(), job.PrebuiltIndex, job.IndexPrebuilt); err != nil {
 			return fmt.Errorf("index jobs of %s: %w", k.Naming.Framework, err)
+		}
+	}
+	if opts.native {
+		if err := mgr.GetFieldIndexer().IndexField(
+			ctx,
+			&schedulingv1beta1.PodGroup{},
+			admission.JobIndex,
+			admission.IndexWorkload,
+		); err != nil {
+			return fmt.Errorf("index PodGroups: %w", err)
 		}
 	}
 	if err := indexOperated(ctx, mgr, opts.operated()); err != nil {
@@ -737,10 +755,20 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 		LabelKeysToCopy:   opts.LabelKeysToCopy,
 		Labels:            shared.Labels,
 		NoReclaimablePods: opts.Gates.NoReclaimablePods,
+		Native:            opts.native,
 		Concurrency:       concurrency(opts)[podKind],
 	})
 	if err != nil {
 		return fmt.Errorf("add pods: %w", err)
+	}
+	if opts.native {
+		err := nativegroup.SetupWithManager(
+			mgr,
+			nativegroup.Options{Client: shared.Client, Clock: shared.Clock, Unqueued: podgroup.Unqueued},
+		)
+		if err != nil {
+			return fmt.Errorf("add PodGroups of Kubernetes: %w", err)
+		}
 	}
 	for _, k := range serving.Grouped() {
 		if !opts.queues(k.Framework) || slices.Contains(opts.Elsewhere, k.Framework) {

@@ -37,6 +37,10 @@ type facts struct {
 	// detached how many of its pods are queued by themselves.
 	maker    *maker
 	detached int32
+	// domain is where all pods of the group are, once it is admitted.
+	domain domain
+	// unwatched: nothing tells when the PodGroup, by which the pods are one unit, changes.
+	unwatched bool
 	// keepsDone: pods that are done keep their quota until the end.
 	keepsDone bool
 	lifecycle workloadlifecycle.Config
@@ -52,7 +56,7 @@ type step struct {
 	stop    []*corev1.Pod // delete them
 	reason  string        // why they are stopped
 	message string
-	detach  []*corev1.Pod // take them out of their group
+	detach  []*corev1.Pod // take them out of their group: write them like this
 	start   []*corev1.Pod // write them like this
 
 	create bool            // create the Workload
@@ -167,10 +171,18 @@ func decide(s facts) step {
 	case s.conflict != nil:
 		return cannotStart(s, s.conflict)
 	}
-	if next, acts := start(s); acts {
+	next, acts := start(s)
+	if acts {
 		return next
 	}
-	return run(s)
+	out := run(s)
+	if out.tell == nil {
+		out.tell = next.tell
+	}
+	if next.again > 0 && (out.again == 0 || next.again < out.again) {
+		out.again = next.again
+	}
+	return out
 }
 
 // endsFirst reports whether the end of the unit has to be written before its pods
@@ -210,6 +222,13 @@ func unqueued(s facts) step {
 	}
 	if s.live() || len(s.held()) == 0 {
 		return step{}
+	}
+	if s.unit.Single {
+		var out step
+		for _, p := range s.held() {
+			out.detach = append(out.detach, pod.Detach(p))
+		}
+		return out
 	}
 	if s.unit.Wrong != "" {
 		out := step{
@@ -349,7 +368,7 @@ func take(room map[kueue.PodSetReference]int32, p *corev1.Pod) bool {
 // group that lost pods while it was evicted waits until it has all of them again.
 func keepInStep(s facts) step {
 	w := s.workload
-	switch incomplete := s.unit.Missing() > 0 || len(s.held()) == 0 || s.unit.Wrong != ""; {
+	switch incomplete := s.unit.Missing() > 0 || len(s.held()) == 0 || s.unit.Wrong != "" || s.unit.Single; {
 	case incomplete && s.awaited():
 		return step{again: makerPause}
 	case incomplete:
@@ -360,7 +379,7 @@ func keepInStep(s facts) step {
 	want.QueueName = kueue.LocalQueueName(podmeta.Queue(first))
 	want.MaximumExecutionTimeSeconds = admission.ExecutionTime(first)
 	awaited := s.priority.Waiting(w, want)
-	if sets := s.unit.PodSets(); !admission.SamePods(w.Spec.PodSets, sets) {
+	if sets := s.unit.PodSets(); !admission.SamePods(w.Spec.PodSets, sets) || !asNear(w.Spec.PodSets, sets) {
 		want.PodSets = sets
 	}
 	notes := map[string]string{
@@ -379,9 +398,45 @@ func keepInStep(s facts) step {
 	return step{spec: want, notes: notes}
 }
 
+// surplus has a pod be queued by itself that comes on top of those which start together. If those are in one domain it
+// must go there, too, which is known once they have their nodes.
+func (s *facts) surplus(p *corev1.Pod, next *step) {
+	out := pod.Detach(p)
+	if at := s.domain; at.label != "" {
+		was, chosen := out.Spec.NodeSelector[at.label]
+		switch {
+		case at.value == "":
+			next.again = makerPause
+			return
+		case chosen && was != at.value:
+			next.tell = &podEvent{
+				reason: eventMismatch,
+				message: fmt.Sprintf(
+					"Pod %s waits: its nodeSelector asks for %s %s, and the group %s is in %s: create it anew without that",
+					p.Name, at.label, was, s.unit.Name, at.value,
+				),
+				warning: true,
+			}
+			return
+		}
+		if out.Spec.NodeSelector == nil {
+			out.Spec.NodeSelector = map[string]string{}
+		}
+		out.Spec.NodeSelector[at.label] = at.value
+	}
+	next.detach = append(next.detach, out)
+}
+
+// asNear reports whether two lists of the same pod sets want to be as near to each other.
+func asNear(a, b []kueue.PodSet) bool {
+	return slices.EqualFunc(a, b, func(a, b kueue.PodSet) bool {
+		return equality.Semantic.DeepEqual(a.TopologyRequest, b.TopologyRequest)
+	})
+}
+
 // start lets the pods run that there is room for. Those of a controller that makes
 // more than it did are queued by themselves, and so are pods that a PodGroup does not
-// count: they run once it does.
+// count: they run once it does. It says whether any pod is written; else what the others wait for.
 func start(s facts) (step, bool) {
 	held := s.held()
 	if len(held) == 0 {
@@ -392,7 +447,7 @@ func start(s facts) (step, bool) {
 	for _, p := range held {
 		if !take(room, p) {
 			if s.unit.Owned && !s.whole() || s.unit.Open {
-				next.detach = append(next.detach, p)
+				s.surplus(p, &next)
 			}
 			continue
 		}
@@ -407,7 +462,7 @@ func start(s facts) (step, bool) {
 		next.start = append(next.start, out)
 	}
 	if len(next.start) > 0 {
-		next.detach = nil
+		next.detach, next.again = nil, 0
 		next.tell = &podEvent{
 			reason:  "Started",
 			message: "Admitted by clusterQueue " + string(s.workload.Status.Admission.ClusterQueue),

@@ -83,6 +83,11 @@ func (r *reconciler) gather(ctx context.Context, unit types.NamespacedName) (fac
 		return s, err
 	}
 	if convert.Admitted(s.workload) {
+		if s.unit.Open {
+			if s.domain, err = r.domainOf(ctx, s.workload); err != nil {
+				return s, err
+			}
+		}
 		if s.ready() {
 			s.readySince = r.ready.Of(unit, s.now)
 		} else {

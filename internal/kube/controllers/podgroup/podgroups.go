@@ -3,12 +3,24 @@ package podgroup
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 )
@@ -41,10 +53,8 @@ func (r *reconciler) open(ctx context.Context, s *facts) error {
 	if err != nil {
 		return fmt.Errorf("find PodGroups of %s: %w", group, err)
 	}
-	o := &unstructured.Unstructured{}
-	o.SetGroupVersionKind(mapping.GroupVersionKind)
 	key := types.NamespacedName{Namespace: s.unit.Pods[0].Namespace, Name: s.unit.Name}
-	err = r.Live.Get(ctx, key, o)
+	spec, err := r.specOf(ctx, key, mapping.GroupVersionKind)
 	if apierrors.IsNotFound(err) {
 		s.unit.AtLeast(1, fmt.Sprintf("there is no PodGroup %s of %s: create it", key.Name, group))
 		return nil
@@ -52,12 +62,113 @@ func (r *reconciler) open(ctx context.Context, s *facts) error {
 	if err != nil {
 		return fmt.Errorf("read PodGroup %s: %w", key, err)
 	}
-	spec, _, _ := unstructured.NestedMap(o.Object, "spec")
-	least, err := pod.Least(group, spec)
+	// Those of Kubernetes may change as long as the pods wait.
+	s.unwatched = group == podmeta.NativeGroup && !r.watches(mapping.GroupVersionKind)
+	gang, err := pod.GangOf(group, spec)
 	if err != nil {
 		s.unit.AtLeast(1, fmt.Sprintf("PodGroup %s: %v", key.Name, err))
 		return nil
 	}
-	s.unit.AtLeast(least, "")
+	s.unit.As(gang)
 	return nil
+}
+
+// domain is a label of nodes of which those of all pods of a group have one value; the zero value where none
+// has to be the same. The value is "" as long as no node is known.
+type domain struct{ label, value string }
+
+// domainOf reads in which domain the pods of an admitted Workload have to be.
+func (r *reconciler) domainOf(ctx context.Context, w *kueue.Workload) (domain, error) {
+	at := slices.IndexFunc(w.Spec.PodSets, func(ps kueue.PodSet) bool {
+		return ps.TopologyRequest != nil && ps.TopologyRequest.Required != nil
+	})
+	if at < 0 {
+		return domain{}, nil
+	}
+	out := domain{label: *w.Spec.PodSets[at].TopologyRequest.Required}
+	for _, ps := range convert.Admission(w.Status.Admission).PodSets {
+		for _, place := range ps.Places {
+			var n corev1.Node
+			err := r.Client.Get(ctx, types.NamespacedName{Name: place.Node}, &n, client.UnsafeDisableDeepCopy)
+			if client.IgnoreNotFound(err) != nil {
+				return out, fmt.Errorf("read node %s: %w", place.Node, err)
+			}
+			if out.value = n.Labels[out.label]; out.value != "" {
+				return out, nil
+			}
+		}
+	}
+	return out, nil
+}
+
+// specOf reads the spec of a PodGroup: from the cache where it is watched, and from the API server
+// what the cache does not have, or not yet.
+func (r *reconciler) specOf(
+	ctx context.Context,
+	key types.NamespacedName,
+	kind schema.GroupVersionKind,
+) (map[string]any, error) {
+	if r.watches(kind) {
+		var g schedulingv1beta1.PodGroup
+		err := r.Client.Get(ctx, key, &g)
+		if err == nil {
+			return runtime.DefaultUnstructuredConverter.ToUnstructured(&g.Spec)
+		}
+		if !apierrors.IsNotFound(err) {
+			return nil, err
+		}
+	}
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(kind)
+	if err := r.Live.Get(ctx, key, o); err != nil {
+		return nil, err
+	}
+	spec, _, _ := unstructured.NestedMap(o.Object, "spec")
+	return spec, nil
+}
+
+// watches reports whether PodGroups of a kind are watched.
+func (r *reconciler) watches(kind schema.GroupVersionKind) bool {
+	return r.Native && kind.GroupVersion() == schedulingv1beta1.SchemeGroupVersion
+}
+
+// Unqueued says why pods that name a PodGroup of Kubernetes have no Workload; "" if they should have one soon, or each by
+// itself.
+func Unqueued(g *schedulingv1beta1.PodGroup, pods []*corev1.Pod) string {
+	unit := pod.NewUnit(slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool {
+		return podmeta.Group(p) != g.Name
+	}), nil)
+	if unit.OfPodGroup() != podmeta.NativeGroup {
+		return ""
+	}
+	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&g.Spec)
+	if err != nil {
+		return ""
+	}
+	gang, err := pod.GangOf(podmeta.NativeGroup, spec)
+	if err != nil {
+		return err.Error()
+	}
+	unit.As(gang)
+	switch {
+	case unit.Wrong != "":
+		return unit.Wrong
+	case !unit.Single && unit.Missing() > 0:
+		return fmt.Sprintf("It waits until all of its %d pods are created", unit.Total)
+	}
+	return ""
+}
+
+// ofNativeGroup leads from a PodGroup of Kubernetes to the unit of the pods that name it.
+func ofNativeGroup(_ context.Context, o client.Object) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(o)}}
+}
+
+// respecified lets through PodGroups that come, go or say something else.
+func respecified() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		was, is := e.ObjectOld.(*schedulingv1beta1.PodGroup)
+		now, too := e.ObjectNew.(*schedulingv1beta1.PodGroup)
+		return is && too && !equality.Semantic.DeepEqual(was.Spec, now.Spec)
+	}}
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -33,7 +34,6 @@ import (
 
 	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	podgroup "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/apply"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
@@ -66,6 +66,8 @@ type Options struct {
 	Labels admission.Labels
 	// NoReclaimablePods keeps the quota of pods that are done until the end.
 	NoReclaimablePods bool
+	// Native: PodGroups of Kubernetes (scheduling.k8s.io/v1beta1) are served, and watched.
+	Native bool
 	// Concurrency is how many units are handled at the same time.
 	Concurrency int
 }
@@ -79,15 +81,7 @@ func IndexUnit(o client.Object) []string {
 	if !ok || !podmeta.Managed(p) {
 		return nil
 	}
-	return []string{unitOf(p)}
-}
-
-// unitOf names the unit of a pod, which is the name of its Workload.
-func unitOf(p *corev1.Pod) string {
-	if g := podmeta.Group(p); g != "" {
-		return g
-	}
-	return admission.WorkloadName(podmeta.GVK(), p)
+	return []string{admission.PodWorkloadName(p)}
 }
 
 // Pauses: how long to wait for the cache to show what was written, and until a
@@ -123,7 +117,7 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	}
 	queue := fairqueue.Options()
 	queue.MaxConcurrentReconciles = opts.Concurrency
-	return ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr).
 		Named("podgroup").
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ofPod), builder.WithPredicates(managed)).
 		Watches(&kueue.Workload{}, handler.EnqueueRequestsFromMapFunc(ofWorkload)).
@@ -132,8 +126,15 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 			handler.EnqueueRequestsFromMapFunc(r.ofClass),
 			builder.WithPredicates(comes),
 		).
-		WithOptions(queue).
-		Complete(r)
+		WithOptions(queue)
+	if opts.Native {
+		b = b.Watches(
+			&schedulingv1beta1.PodGroup{},
+			handler.EnqueueRequestsFromMapFunc(ofNativeGroup),
+			builder.WithPredicates(respecified()),
+		)
+	}
+	return b.Complete(r)
 }
 
 func ofPod(_ context.Context, o client.Object) []reconcile.Request {
@@ -141,7 +142,9 @@ func ofPod(_ context.Context, o client.Object) []reconcile.Request {
 	if !ok {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: p.Namespace, Name: unitOf(p)}}}
+	return []reconcile.Request{
+		{NamespacedName: types.NamespacedName{Namespace: p.Namespace, Name: admission.PodWorkloadName(p)}},
+	}
 }
 
 // ofWorkload leads from a Workload of pods to its unit.
@@ -213,6 +216,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if next.tell != nil {
 		r.tell(req.NamespacedName, s, next)
 	}
+	if s.unwatched && next.again == 0 {
+		next.again = makerPause
+	}
 	return reconcile.Result{RequeueAfter: next.again}, nil
 }
 
@@ -273,16 +279,7 @@ func (r *reconciler) do(ctx context.Context, unit types.NamespacedName, s facts,
 	case len(next.start) > 0:
 		return each(next.start, func(p *corev1.Pod) error { return r.write(ctx, s.podOf(p), p) })
 	case len(next.detach) > 0:
-		return each(next.detach, func(p *corev1.Pod) error {
-			out := p.DeepCopy()
-			delete(out.Labels, kueue.PodGroupNameLabel)
-			if out.Annotations[podmeta.PodGroupKindAnnotation] != "" { // our scheduler would wait for a group that the pod is not of
-				delete(out.Annotations, podmeta.PodGroupKindAnnotation)
-				delete(out.Labels, podgroup.PodGroupLabel)
-				delete(out.Labels, podgroup.OldPodGroupLabel)
-			}
-			return r.write(ctx, p, out)
-		})
+		return each(next.detach, func(p *corev1.Pod) error { return r.write(ctx, s.podOf(p), p) })
 	case next.create:
 		return r.create(ctx, unit, s)
 	case next.remove != nil && next.remove.DeletionTimestamp == nil:
@@ -319,7 +316,7 @@ func (r *reconciler) do(ctx context.Context, unit types.NamespacedName, s facts,
 	return nil
 }
 
-// podOf is a pod as it was before it was started.
+// podOf is a pod as it was before it was started, or detached.
 func (s *facts) podOf(p *corev1.Pod) *corev1.Pod {
 	at := slices.IndexFunc(s.unit.Pods, func(o *corev1.Pod) bool { return o.UID == p.UID && o.Name == p.Name })
 	return s.unit.Pods[at]

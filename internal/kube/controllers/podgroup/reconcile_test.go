@@ -282,11 +282,20 @@ func (b *bench) expect(what, pods string) {
 }
 
 func (b *bench) reasons() []string {
+	out := b.said()
+	for i := range out {
+		out[i] = strings.Fields(out[i])[1]
+	}
+	return out
+}
+
+// said are the events since it was last asked.
+func (b *bench) said() []string {
 	var out []string
 	for {
 		select {
 		case e := <-b.told.Events:
-			out = append(out, strings.Fields(e)[1])
+			out = append(out, e)
 		default:
 			return out
 		}
@@ -399,7 +408,7 @@ func TestClassOfARunningGroup(t *testing.T) {
 // A pod that stands alone is a job of one.
 func TestPodAlone(t *testing.T) {
 	p := managed("solo")
-	unit := unitOf(p)
+	unit := admission.PodWorkloadName(p)
 	b := newBench(t, p)
 	b.settle(unit)
 	w := b.workload(unit)
@@ -610,12 +619,12 @@ func TestStatefulSet(t *testing.T) {
 	if podmeta.Group(&third) != "" {
 		t.Error("the third is not queued by itself")
 	}
-	b.settle(unitOf(&third))
-	if b.workload(unitOf(&third)) == nil {
+	b.settle(admission.PodWorkloadName(&third))
+	if b.workload(admission.PodWorkloadName(&third)) == nil {
 		t.Error("the third has no Workload")
 	}
 	b.remove("db-2")
-	b.settle(unitOf(&third))
+	b.settle(admission.PodWorkloadName(&third))
 	scale(1)
 	b.phase("db-1", corev1.PodRunning)
 	b.remove("db-1")
@@ -834,7 +843,9 @@ func TestNamespaceThatIsNotOurs(t *testing.T) {
 	b := newBench(t, p)
 	if _, err := b.Reconcile(
 		t.Context(),
-		reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "lab", Name: unitOf(p)}},
+		reconcile.Request{
+			NamespacedName: types.NamespacedName{Namespace: "lab", Name: admission.PodWorkloadName(p)},
+		},
 	); err != nil {
 		t.Fatal(err)
 	}

@@ -68,6 +68,9 @@ func (Adapter) Read(o jobs.Object) (jobs.Facts, error) {
 				TopologyRequest: topologyRequest(ps),
 			})
 		}
+		if l := c.level(); l != "" && len(c.PodSets) > 0 {
+			jobs.Within(facts.PodSets[first:], l, c.PodSets[0].Annotations[aw.TASPodIndexLabelAnnotation])
+		}
 		jobs.NearAsPartSays(c.annotations(), facts.PodSets[first:], fmt.Sprintf("component-%d", c.Index))
 	}
 	return facts, nil

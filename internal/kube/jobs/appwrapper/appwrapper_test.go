@@ -346,6 +346,17 @@ func TestValidate(t *testing.T) {
 			"spec.components[0].template",
 			"remove it from the template",
 		},
+		"Job in two domains": {
+			"which counts?",
+			wrap(t, strings.NewReplacer(
+				"completions: 6,",
+				"completions: 6, scheduling: {schedulingConstraints: {topology: [{key: rack}]}},",
+				"template: {spec",
+				"template: {metadata: {annotations: {kueue.x-k8s.io/podset-required-topology: block}}, spec",
+			).Replace(batchJob)),
+			"spec.components[0].template.spec.scheduling.schedulingConstraints.topology[0].key",
+			"leave one of them out",
+		},
 		"two with generateNames": {"they get different names", wrap(t, batchJob, batchJob), "", ""},
 	}
 	for name, c := range cases {
@@ -950,22 +961,27 @@ func TestKindsAndPriorities(t *testing.T) {
 }
 
 func TestTopologyRequest(t *testing.T) {
-	w := wrap(
-		t,
-		strings.ReplaceAll(
+	for why, manifest := range map[string]string{
+		"its pods say it": strings.ReplaceAll(
 			batchJob,
 			"template: {spec",
 			`template: {metadata: {annotations: {kueue.x-k8s.io/podset-required-topology: rack}}, spec`,
 		),
-	)
-	facts, err := Adapter{}.Read(w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := facts.PodSets[0].TopologyRequest
-	if r == nil || r.Required == nil || *r.Required != "rack" ||
-		*r.PodIndexLabel != "batch.kubernetes.io/job-completion-index" {
-		t.Errorf("%+v", r)
+		"the Job says it": strings.ReplaceAll(
+			batchJob,
+			"completions: 6,",
+			"completions: 6, scheduling: {schedulingConstraints: {topology: [{key: rack}]}},",
+		),
+	} {
+		facts, err := Adapter{}.Read(wrap(t, manifest))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := facts.PodSets[0].TopologyRequest
+		if r == nil || r.Required == nil || *r.Required != "rack" || r.PodIndexLabel == nil ||
+			*r.PodIndexLabel != "batch.kubernetes.io/job-completion-index" {
+			t.Errorf("%s: %+v", why, r)
+		}
 	}
 }
 

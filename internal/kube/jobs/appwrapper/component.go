@@ -65,6 +65,16 @@ func (c Component) annotations() map[string]string {
 	return out
 }
 
+// level is the label of nodes of which those of all pods of the component have one value, "" if it has no
+// field that says so.
+func (c Component) level() string {
+	k, _ := kindOf(c.GVK)
+	if k.Level == nil {
+		return ""
+	}
+	return k.Level(c.template)
+}
+
 // Title is kind and name, for people.
 func (c Component) Title() string { return c.GVK.Kind + " " + c.Name }
 

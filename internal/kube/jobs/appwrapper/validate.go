@@ -91,7 +91,7 @@ func validateComponent(w *aw.AppWrapper, c Component, at *field.Path) field.Erro
 			),
 		}
 	}
-	errs := append(countable(c, at), forbidden(c, at, w.Namespace)...)
+	errs := append(append(countable(c, at), forbidden(c, at, w.Namespace)...), kept(c, at)...)
 	if len(errs) > 0 || c.unread || c.Name == "" || (w.Name == "" && len(c.PodSets) > 0) {
 		return errs // labels are made of the names, which are not known yet
 	}
@@ -100,6 +100,19 @@ func validateComponent(w *aw.AppWrapper, c Component, at *field.Path) field.Erro
 		return field.ErrorList{field.Invalid(at, c.Title(), err.Error())}
 	}
 	return nil
+}
+
+// kept refuses what a component says and cannot be kept.
+func kept(c Component, at *field.Path) field.ErrorList {
+	k, _ := kindOf(c.GVK)
+	if k.Validate == nil {
+		return nil
+	}
+	errs := k.Validate(c.template)
+	for _, e := range errs {
+		e.Field = at.String() + "." + e.Field
+	}
+	return errs
 }
 
 // ValidateUpdate says what may not change. Suspending, what admissions add,

@@ -69,8 +69,13 @@ func (Adapter) Read(o jobs.Object) (jobs.Facts, error) {
 		facts.PodSets[0].Template.Labels,
 		func(key, _ string) bool { return slices.Contains(ownLabels(), key) },
 	)
+	index := ""
 	if ptr.Deref(j.Spec.CompletionMode, batchv1.NonIndexedCompletion) == batchv1.IndexedCompletion {
-		jobs.Near(facts.PodSets, IndexLabel)
+		index = IndexLabel
+	}
+	jobs.Near(facts.PodSets, index)
+	if l := level(j); l != "" {
+		jobs.Within(facts.PodSets, l, index)
 	}
 	return facts, nil
 }

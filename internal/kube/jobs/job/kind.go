@@ -25,8 +25,8 @@ func Kind() jobs.Kind {
 		Admission: jobs.Admission{
 			TeamsCreate:    true,
 			Bulk:           "spec.template",
-			Validate:       jobs.Of(validateParallelism),
-			ValidateChange: jobs.OfBoth(validateParallelismChange),
+			Validate:       jobs.Of(validate),
+			ValidateChange: jobs.OfBoth(validateChange),
 			Keep:           jobs.Keeping(Keep),
 		},
 	}

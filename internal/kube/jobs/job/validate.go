@@ -11,6 +11,16 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 )
 
+// validate checks what a new Job says of how many of its pods start, and where.
+func validate(j *batchv1.Job) field.ErrorList {
+	return append(validateParallelism(j), validateScheduling(j)...)
+}
+
+// validateChange is validate for a change: what was there before may stay.
+func validateChange(was, is *batchv1.Job) field.ErrorList {
+	return append(validateParallelismChange(was, is), validateSchedulingChange(was, is)...)
+}
+
 // validateParallelism checks the annotations by which a Job may start with
 // fewer pods than it asks for.
 func validateParallelism(j *batchv1.Job) field.ErrorList {

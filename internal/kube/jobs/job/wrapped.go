@@ -15,8 +15,14 @@ const IndexLabel = batchv1.JobCompletionIndexAnnotation
 // wrapped is what AppWrappers have to know of Jobs.
 func wrapped() *jobs.Wrapping {
 	return &jobs.Wrapping{
-		PodSets: podSets, Direct: true, EndsOnce: OneWave, Outcome: jobs.ConditionsOutcome("Complete", "Failed"),
-		SameOutcome: jobs.OfBoth(sameConditions), Dropped: jobs.SuspendAndTTL("spec"),
+		PodSets:     podSets,
+		Level:       wrappedLevel,
+		Validate:    validateWrapped,
+		Direct:      true,
+		EndsOnce:    OneWave,
+		Outcome:     jobs.ConditionsOutcome("Complete", "Failed"),
+		SameOutcome: jobs.OfBoth(sameConditions),
+		Dropped:     jobs.SuspendAndTTL("spec"),
 	}
 }
 

@@ -1,10 +1,13 @@
 package pod_test
 
 import (
+	"maps"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 )
@@ -31,26 +34,107 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// How many pods start together, as PodGroups of each API say it.
-func TestLeast(t *testing.T) {
+// What PodGroups of each API say of their pods, and what of it cannot be kept.
+func TestGangOf(t *testing.T) {
+	gang := func(more map[string]any) map[string]any {
+		out := map[string]any{"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": int64(4)}}}
+		maps.Copy(out, more)
+		return out
+	}
+	basic := map[string]any{"basic": map[string]any{}}
+	near := map[string]any{"topology": []any{map[string]any{"key": "rack"}}}
+	both := map[string]any{"topology": []any{map[string]any{"key": "rack"}, map[string]any{"key": "block"}}}
+	const native = podmeta.NativeGroup
 	for name, tc := range map[string]struct {
 		group string
 		spec  map[string]any
-		want  int32
-		wrong bool
+		want  pod.Gang
+		wrong string // the field that is named
 	}{
-		"nothing":         {"scheduling.volcano.sh", nil, 1, false},
-		"none":            {"scheduling.volcano.sh", map[string]any{"minMember": int64(0)}, 1, false},
-		"four":            {"scheduling.x-k8s.io", map[string]any{"minMember": int64(4)}, 4, false},
-		"too many":        {"scheduling.x-k8s.io", map[string]any{"minMember": int64(1) << 40}, 0, true},
-		"no number":       {"scheduling.x-k8s.io", map[string]any{"minMember": "4"}, 0, true},
-		"a gang":          {"scheduling.k8s.io", map[string]any{"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": int64(4)}}}, 4, false},
-		"one for itself":  {"scheduling.k8s.io", map[string]any{"schedulingPolicy": map[string]any{"basic": map[string]any{}}}, 1, false},
-		"of another kind": {"scheduling.k8s.io", map[string]any{"minMember": int64(4)}, 1, false},
+		"nothing":         {"scheduling.volcano.sh", nil, pod.Gang{Least: 1}, ""},
+		"none":            {"scheduling.volcano.sh", map[string]any{"minMember": int64(0)}, pod.Gang{Least: 1}, ""},
+		"four":            {"scheduling.x-k8s.io", map[string]any{"minMember": int64(4)}, pod.Gang{Least: 4}, ""},
+		"too many":        {"scheduling.x-k8s.io", map[string]any{"minMember": int64(1) << 40}, pod.Gang{}, "no number"},
+		"no number":       {"scheduling.x-k8s.io", map[string]any{"minMember": "4"}, pod.Gang{}, "no number"},
+		"a gang":          {native, gang(nil), pod.Gang{Least: 4}, ""},
+		"in one rack":     {native, gang(map[string]any{"schedulingConstraints": near}), pod.Gang{Least: 4, Level: "rack"}, ""},
+		"each by itself":  {native, map[string]any{"schedulingPolicy": basic}, pod.Gang{Least: 1, Single: true}, ""},
+		"of another kind": {native, map[string]any{"minMember": int64(4)}, pod.Gang{Least: 1}, ""},
+		"each by itself in one rack": {
+			native,
+			map[string]any{"schedulingPolicy": basic, "schedulingConstraints": near},
+			pod.Gang{},
+			"spec.schedulingConstraints.topology",
+		},
+		"in a rack and a block": {
+			native, gang(map[string]any{"schedulingConstraints": both}), pod.Gang{}, "spec.schedulingConstraints.topology",
+		},
+		"a group of a group": {
+			native, gang(map[string]any{"parentCompositePodGroupName": "all"}), pod.Gang{}, "spec.parentCompositePodGroupName",
+		},
+		"with devices of its own": {
+			native, gang(map[string]any{"resourceClaims": []any{map[string]any{"name": "nvlink"}}}), pod.Gang{}, "spec.resourceClaims",
+		},
 	} {
-		got, err := pod.Least(tc.group, tc.spec)
-		if got != tc.want || (err != nil) != tc.wrong {
-			t.Errorf("%s: %d, %v", name, got, err)
+		got, err := pod.GangOf(tc.group, tc.spec)
+		if got != tc.want || (err != nil) != (tc.wrong != "") ||
+			err != nil && !strings.Contains(err.Error(), tc.wrong) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
+// Pods of a group that asks for one domain are in one whatever their roles, and cannot say otherwise.
+func TestPodsOfOneDomain(t *testing.T) {
+	other := note(kueue.RoleHashAnnotation, "other")
+	u := pod.NewUnit([]*corev1.Pod{aPod("a", 0), aPod("b", 1, other), aPod("c", 2)}, nil)
+	u.As(pod.Gang{Least: 3, Level: "rack"})
+	sets := u.PodSets()
+	if len(sets) != 2 || u.Wrong != "" {
+		t.Fatalf("%d pod sets, %s", len(sets), u.Wrong)
+	}
+	for _, ps := range sets {
+		if r := ps.TopologyRequest; r == nil || *r.Required != "rack" || r.PodSetGroupName == nil ||
+			*r.PodSetGroupName != "all" {
+			t.Errorf("pod set %s asks for %v", ps.Name, r)
+		}
+	}
+	blocks := note(kueue.PodSetRequiredTopologyAnnotation, "block")
+	u = pod.NewUnit([]*corev1.Pod{aPod("a", 0), aPod("b", 1, blocks)}, nil)
+	u.As(pod.Gang{Least: 2, Level: "rack"})
+	for _, named := range []string{"pod b", kueue.PodSetRequiredTopologyAnnotation, "block", "rack", "spec.schedulingConstraints.topology"} {
+		if !strings.Contains(u.Wrong, named) {
+			t.Errorf("%q does not name %s", u.Wrong, named)
+		}
+	}
+}
+
+// Kubernetes' scheduler takes no pod of a group while another is held: of groups that it binds, all pods have to start
+// together, or the first would hold their quota for nothing.
+func TestGroupsThatKubernetesBinds(t *testing.T) {
+	native := note(podmeta.PodGroupKindAnnotation, podmeta.NativeGroup)
+	theirs := func(p *corev1.Pod) {
+		p.Spec.SchedulerName = corev1.DefaultSchedulerName
+		p.Spec.SchedulingGates = append(p.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: kueue.TopologyGate})
+	}
+	for name, tc := range map[string]struct {
+		change []func(*corev1.Pod)
+		gang   pod.Gang
+		wrong  string
+	}{
+		"all together":             {[]func(*corev1.Pod){native, theirs}, pod.Gang{Least: 2}, ""},
+		"more than start together": {[]func(*corev1.Pod){native, theirs}, pod.Gang{Least: 1}, "minCount"},
+		"one by one":               {[]func(*corev1.Pod){native, theirs}, pod.Gang{Least: 1, Single: true}, "schedulingPolicy.gang"},
+		"one by one, bound here":   {[]func(*corev1.Pod){native}, pod.Gang{Least: 1, Single: true}, ""},
+		"of Volcano": {
+			[]func(*corev1.Pod){note(podmeta.PodGroupKindAnnotation, podmeta.VolcanoGroup), theirs}, pod.Gang{Least: 1}, "",
+		},
+	} {
+		u := pod.NewUnit([]*corev1.Pod{aPod("a", 0, tc.change...), aPod("b", 1, tc.change...)}, nil)
+		u.As(tc.gang)
+		if (u.Wrong != "") != (tc.wrong != "") || !strings.Contains(u.Wrong, tc.wrong) ||
+			u.Single != (tc.gang.Single && tc.wrong == "") {
+			t.Errorf("%s: %q, single %v", name, u.Wrong, u.Single)
 		}
 	}
 }

@@ -36,6 +36,11 @@ type Unit struct {
 	Sets []kueue.PodSet
 	// Open: it is the least that there has to be, and there may be more.
 	Open bool
+	// Single: the pods are no unit, each is one by itself.
+	Single bool
+	// Level is the label of nodes of which those of all its pods have one value, "" if nothing asks for
+	// that but annotations of the pods.
+	Level string
 	// Wrong says why the pods cannot be one unit, "" if they can.
 	Wrong string
 }
@@ -222,6 +227,9 @@ func (u *Unit) PodSets() []kueue.PodSet {
 		)
 	}
 	jobs.Near(out, index)
+	if u.Level != "" {
+		jobs.Within(out, u.Level, index)
+	}
 	if u.Early {
 		others := int32(0)
 		for i := range out[1:] {

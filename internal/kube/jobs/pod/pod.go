@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	podgroup "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 )
@@ -91,6 +92,18 @@ func ownLabels() []string {
 		"pod-template-hash",
 		kueue.PodGroupPodIndexLabel,
 	}
+}
+
+// Detach returns a pod that is of no group any more.
+func Detach(p *corev1.Pod) *corev1.Pod {
+	out := p.DeepCopy()
+	delete(out.Labels, kueue.PodGroupNameLabel)
+	if out.Annotations[podmeta.PodGroupKindAnnotation] != "" { // our scheduler would wait for a group that the pod is not of
+		delete(out.Annotations, podmeta.PodGroupKindAnnotation)
+		delete(out.Labels, podgroup.PodGroupLabel)
+		delete(out.Labels, podgroup.OldPodGroupLabel)
+	}
+	return out
 }
 
 // Start returns a held pod that may be scheduled, with what was assigned to it. An

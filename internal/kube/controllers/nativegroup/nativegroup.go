@@ -1,0 +1,242 @@
+// Package nativegroup tells PodGroups of Kubernetes (scheduling.k8s.io/v1beta1) whether the pods that name them have
+// found their nodes, and else what they wait for: the condition PodGroupInitiallyScheduled. The scheduler of
+// Kubernetes does so for pods that it binds, and looks at no others. These are pods that are queued by
+// themselves, and those of queued Jobs, for which the Job controller makes PodGroups.
+//
+// Which pods of a group start together is decided in package podgroup, by what the PodGroup says.
+package nativegroup
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/admission"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/fairqueue"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
+)
+
+// Served reports whether a cluster has PodGroups of Kubernetes.
+func Served(cfg *rest.Config) (bool, error) {
+	d, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return false, fmt.Errorf("look for PodGroups of Kubernetes: %w", err)
+	}
+	list, err := d.ServerResourcesForGroupVersion(schedulingv1beta1.SchemeGroupVersion.String())
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for PodGroups of Kubernetes: %w", err)
+	}
+	return slices.ContainsFunc(
+		list.APIResources,
+		func(r metav1.APIResource) bool { return r.Name == "podgroups" },
+	), nil
+}
+
+// Index is the name of the cache index from a PodGroup of Kubernetes to the pods that name it.
+const Index = "mlbatch.dev/native-group"
+
+// IndexPod returns the PodGroup of Kubernetes that a pod names, for Index.
+func IndexPod(o client.Object) []string {
+	if p, is := o.(*corev1.Pod); is && nameOf(p) != "" {
+		return []string{nameOf(p)}
+	}
+	return nil
+}
+
+// nameOf is the PodGroup of Kubernetes that a pod names, "" if it names none.
+func nameOf(p *corev1.Pod) string {
+	if g := p.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
+		return *g.PodGroupName
+	}
+	return ""
+}
+
+// conflictPause is how long to wait for the cache to show what was written.
+const conflictPause = 50 * time.Millisecond
+
+// Options are what the controller works with.
+type Options struct {
+	Client client.Client
+	Clock  clock.PassiveClock
+	// Unqueued says why pods that name a PodGroup have no Workload; "" if they should have one soon, or each by itself.
+	Unqueued func(g *schedulingv1beta1.PodGroup, pods []*corev1.Pod) string
+}
+
+type reconciler struct{ Options }
+
+// SetupWithManager starts the controller. The cache must have Index, and admission.JobIndex of Workloads and PodGroups.
+func SetupWithManager(mgr ctrl.Manager, opts Options) error {
+	r := &reconciler{opts}
+	named := predicate.NewPredicateFuncs(func(o client.Object) bool { return len(IndexPod(o)) > 0 })
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("nativegroup").
+		For(&schedulingv1beta1.PodGroup{}).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ofPod), builder.WithPredicates(named)).
+		Watches(&kueue.Workload{}, handler.EnqueueRequestsFromMapFunc(r.ofWorkload)).
+		WithOptions(fairqueue.Options()).
+		Complete(r)
+}
+
+// ofPod leads from a pod to the PodGroup that it names.
+func ofPod(_ context.Context, o client.Object) []reconcile.Request {
+	var out []reconcile.Request
+	for _, name := range IndexPod(o) {
+		out = append(out, request(o.GetNamespace(), name))
+	}
+	return out
+}
+
+// ofWorkload leads from a Workload to the PodGroups of its pods: that of its name, of its Job, or of its pod.
+func (r *reconciler) ofWorkload(ctx context.Context, o client.Object) []reconcile.Request {
+	w, is := o.(*kueue.Workload)
+	if !is {
+		return nil
+	}
+	if convert.OfGroup(w) {
+		return []reconcile.Request{request(w.Namespace, w.Name)}
+	}
+	owner := metav1.GetControllerOf(w)
+	switch {
+	case owner == nil:
+	case owner.Kind == podmeta.GVK().Kind && owner.APIVersion == podmeta.GVK().GroupVersion().String():
+		var p corev1.Pod
+		key := types.NamespacedName{Namespace: w.Namespace, Name: owner.Name}
+		if err := r.Client.Get(ctx, key, &p, client.UnsafeDisableDeepCopy); err == nil {
+			return ofPod(ctx, &p)
+		}
+	case ofJob(owner):
+		var groups schedulingv1beta1.PodGroupList
+		if err := r.Client.List(
+			ctx,
+			&groups,
+			client.InNamespace(w.Namespace),
+			client.MatchingFields{admission.JobIndex: string(owner.UID)},
+			client.UnsafeDisableDeepCopy,
+		); err != nil {
+			return nil // the cache was filled before anything is watched
+		}
+		var out []reconcile.Request
+		for i := range groups.Items {
+			out = append(out, request(w.Namespace, groups.Items[i].Name))
+		}
+		return out
+	}
+	return nil
+}
+
+// ofJob reports whether an owner is a Job.
+func ofJob(owner *metav1.OwnerReference) bool {
+	return owner.Kind == "Job" && strings.HasPrefix(owner.APIVersion, batchv1.GroupName+"/")
+}
+
+func request(namespace, name string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
+}
+
+// Reconcile writes the condition of one PodGroup, if it has changed.
+func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	var g schedulingv1beta1.PodGroup
+	if err := r.Client.Get(ctx, req.NamespacedName, &g); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if apimeta.IsStatusConditionTrue(g.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled) {
+		return reconcile.Result{}, nil // for good
+	}
+	s, err := r.gather(ctx, &g)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	c := condition(s)
+	if c == nil {
+		return reconcile.Result{}, nil
+	}
+	next := g.DeepCopy()
+	c.ObservedGeneration, c.LastTransitionTime = g.Generation, metav1.NewTime(r.Clock.Now())
+	if !apimeta.SetStatusCondition(&next.Status.Conditions, *c) {
+		return reconcile.Result{}, nil
+	}
+	err = r.Client.Status().
+		Patch(ctx, next, client.MergeFromWithOptions(&g, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: conflictPause}, nil
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, fmt.Errorf("write the condition of PodGroup %s: %w", req, err)
+	}
+	return reconcile.Result{}, nil
+}
+
+// gather reads what the condition of a PodGroup depends on.
+func (r *reconciler) gather(ctx context.Context, g *schedulingv1beta1.PodGroup) (facts, error) {
+	s := facts{group: g}
+	var pods corev1.PodList
+	if err := r.Client.List(
+		ctx,
+		&pods,
+		client.InNamespace(g.Namespace),
+		client.MatchingFields{Index: g.Name},
+		client.UnsafeDisableDeepCopy,
+	); err != nil {
+		return s, fmt.Errorf("list pods of PodGroup %s/%s: %w", g.Namespace, g.Name, err)
+	}
+	for i := range pods.Items {
+		s.pods = append(s.pods, &pods.Items[i])
+	}
+	if owner := metav1.GetControllerOf(g); owner != nil && ofJob(owner) {
+		all, err := admission.WorkloadsOf(ctx, r.Client, g.Namespace, owner.UID)
+		if err != nil || len(all) == 0 {
+			return s, err
+		}
+		s.workload = &all[0]
+		return s, nil
+	}
+	slices.SortFunc(s.pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	first := slices.IndexFunc(s.pods, ours)
+	if first < 0 {
+		return s, nil
+	}
+	name := s.pods[first].Annotations[kueue.WorkloadAnnotation]
+	if name == "" {
+		name = admission.PodWorkloadName(s.pods[first])
+	}
+	var w kueue.Workload
+	err := r.Client.Get(
+		ctx,
+		types.NamespacedName{Namespace: g.Namespace, Name: name},
+		&w,
+		client.UnsafeDisableDeepCopy,
+	)
+	switch {
+	case err == nil:
+		s.workload = &w
+	case apierrors.IsNotFound(err):
+		s.unqueued = r.Unqueued(g, s.pods)
+	default:
+		return s, fmt.Errorf("read workload %s/%s: %w", g.Namespace, name, err)
+	}
+	return s, nil
+}
