@@ -82,14 +82,15 @@ func Near(sets []kueue.PodSet, index string) {
 	}
 }
 
-// NearAsJobSays fills in how near to each other all pods of a job want to be, as its own annotations say it in the
-// words of KAI Scheduler; what its pods say stays.
+// NearAsJobSays fills in how near to each other all pods of a job want to be, as its own annotations say it: in the
+// words of KAI Scheduler, or by asking for a ComputeDomain. What its pods say stays.
 func NearAsJobSays(annotations map[string]string, sets []kueue.PodSet) {
 	NearAsPartSays(annotations, sets, "all")
 }
 
 // NearAsPartSays is NearAsJobSays for the pods of one part of a job; group, a name that no other part has, joins them.
 func NearAsPartSays(annotations map[string]string, sets []kueue.PodSet, group string) {
+	defer func() { InOneClique(sets, AsksComputeDomain(annotations, sets), "compute-domain-of-"+group) }()
 	says := kueue.KAITopologyRequestOf(annotations)
 	if says == nil {
 		return

@@ -345,6 +345,27 @@ func TestRefusedPodIsTriedWhenAnotherIsBound(t *testing.T) {
 	}
 }
 
+// A gang that was refused because a pod of it had no claim yet is tried when the claim is there.
+func TestRefusedGangIsTriedWhenItsClaimsAreMade(t *testing.T) {
+	r := newRig(t, aNode{name: "n1", gpus: 8, cpus: 8})
+	g := r.add("job", 2, "a", "b")
+	was := r.find(g, "b")
+	is := was.DeepCopy()
+	is.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "channel"}}
+	r.wokenSince()
+	if r.waker.moved(was, is); len(r.wokenSince()) != 0 {
+		t.Error("a gang that was not refused is woken")
+	}
+	r.Reservations.refuse(g.Key, "a", "ResourceClaim not created yet")
+	r.waker.moved(was, is)
+	if woken := r.wokenSince(); !slices.Equal(woken, []string{"a", "b"}) || r.Reservations.refused(g.Key) {
+		t.Errorf("%v are tried again, want the gang; refused still: %v", woken, r.Reservations.refused(g.Key))
+	}
+	if r.waker.moved(is, is); len(r.wokenSince()) != 0 {
+		t.Error("it is woken for nothing")
+	}
+}
+
 // A gang whose last pod comes too late is not split: all go back.
 func TestLatePodGoesBack(t *testing.T) {
 	r := newRig(t, aNode{name: "n1", gpus: 8, cpus: 8})
@@ -495,6 +516,14 @@ func TestHintWakesTheSpeaker(t *testing.T) {
 			}
 		})
 	}
+	claims := r.find(g, "a").DeepCopy()
+	if got, _ := r.plugin.claimHint(klog.Background(), claims, nil, nil); got != fwk.QueueSkip {
+		t.Errorf("a claim of others: %v for a pod without claims", got)
+	}
+	claims.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "channel"}}
+	if got, _ := r.plugin.claimHint(klog.Background(), claims, nil, nil); got != fwk.Queue {
+		t.Errorf("a claim: %v for a pod with claims", got)
+	}
 	events, err := r.plugin.EventsToRegister(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -506,6 +535,8 @@ func TestHintWakesTheSpeaker(t *testing.T) {
 	for resource, actions := range map[fwk.EventResource][]fwk.ActionType{
 		fwk.Node: {fwk.Add, fwk.UpdateNodeAllocatable, fwk.UpdateNodeLabel, fwk.UpdateNodeTaint},
 		fwk.Pod:  {fwk.Delete, fwk.UpdatePodScaleDown},
+
+		fwk.ResourceClaim: {fwk.Add, fwk.Update, fwk.Delete},
 	} {
 		for _, a := range actions {
 			if helps[resource]&a == 0 {

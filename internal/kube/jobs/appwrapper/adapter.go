@@ -68,7 +68,9 @@ func (Adapter) Read(o jobs.Object) (jobs.Facts, error) {
 				TopologyRequest: topologyRequest(ps),
 			})
 		}
-		jobs.NearAsPartSays(c.annotations(), facts.PodSets[first:], fmt.Sprintf("component-%d", c.Index))
+		of, sets := c.annotations(), facts.PodSets[first:]
+		jobs.NearAsPartSays(of, sets, fmt.Sprintf("component-%d", c.Index))
+		facts.ComputeDomain = append(facts.ComputeDomain, jobs.AsksComputeDomain(of, sets)...)
 	}
 	return facts, nil
 }
