@@ -162,7 +162,7 @@ func PodLimits(p *corev1.Pod) []core.Limit {
 // channel is what the pods of a ComputeDomain have one of per node, whichever domain it is: NVIDIA's DRA driver gives out
 // channel 0 of a node only, to one pod at a time.
 func channel() core.Limit {
-	return core.Limit{Name: "the channel of a ComputeDomain, of which a node has one", Count: 1, Most: 1}
+	return core.Limit{Name: "ComputeDomain channel", Count: 1, Most: 1}
 }
 
 // portsOf are the ports that pods have on their node. Those of one number are told apart by

@@ -383,7 +383,7 @@ func teamRules(all jobs.Kinds) []rbacv1.PolicyRule {
 	// Jobs that ask for it get a ComputeDomain, whose driver makes the template of claims.
 	domains := jobs.ComputeDomainGVK().Group
 	rules = append(rules,
-		allow(domains, []string{"create", "delete", "get"}, "computedomains"),
+		allow(domains, []string{"create", "delete", "get", "list"}, "computedomains"),
 		allow("resource.k8s.io", []string{"get"}, "resourceclaimtemplates"))
 	if all.Operated() {
 		rules = append(rules, allow("", []string{"create", "delete"}, "pods", "services"))

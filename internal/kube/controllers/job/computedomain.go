@@ -52,17 +52,65 @@ type domain struct {
 
 // domainNote is what a Workload notes of the pod sets that are in a ComputeDomain (ComputeDomainPodSetsAnnotation).
 func domainNote(s *facts) string {
-	asks := jobs.AsksComputeDomain(s.job.GetAnnotations(), s.facts.PodSets)
-	for _, name := range s.facts.ComputeDomain {
-		if !slices.Contains(asks, name) {
-			asks = append(asks, name)
+	asks := append(jobs.AsksComputeDomain(s.job.GetAnnotations(), s.facts.PodSets), s.facts.ComputeDomain...)
+	var out []string
+	for i := range s.facts.PodSets {
+		name := s.facts.PodSets[i].Name
+		if template := s.ownDomains[name]; template != "" {
+			out = append(out, string(name)+"="+template)
+		} else if slices.Contains(asks, name) {
+			out = append(out, string(name))
 		}
 	}
-	out := make([]string, len(asks))
-	for i := range asks {
-		out[i] = string(asks[i])
-	}
 	return strings.Join(out, ",")
+}
+
+// domainMade reports whether a ComputeDomain is made for a Workload with such a note.
+func domainMade(note string) bool {
+	return note != "" && slices.ContainsFunc(
+		strings.Split(note, ","),
+		func(entry string) bool { return !strings.Contains(entry, "=") },
+	)
+}
+
+// ownDomainsOf finds out which pod sets are in a ComputeDomain that the job's author made: those whose pods have a claim of
+// its template. It notes the template of each, and that the pods are near as such pods have to be.
+func (r *reconciler) ownDomainsOf(ctx context.Context, s *facts) error {
+	claims := map[kueue.PodSetReference][]string{}
+	for i := range s.facts.PodSets {
+		for _, c := range s.facts.PodSets[i].Template.Spec.ResourceClaims {
+			if c.ResourceClaimTemplateName != nil {
+				claims[s.facts.PodSets[i].Name] = append(claims[s.facts.PodSets[i].Name], *c.ResourceClaimTemplateName)
+			}
+		}
+	}
+	if len(claims) == 0 || !s.facts.Suspended {
+		return nil
+	}
+	gvk := jobs.ComputeDomainGVK()
+	if _, err := r.opts.Client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version); apimeta.IsNoMatchError(err) {
+		return nil // the claims are of something else
+	}
+	all := &unstructured.UnstructuredList{}
+	gvk.Kind += "List"
+	all.SetGroupVersionKind(gvk)
+	if err := r.opts.Live.List(ctx, all, client.InNamespace(s.job.GetNamespace())); err != nil {
+		return fmt.Errorf("list ComputeDomains of namespace %s: %w", s.job.GetNamespace(), err)
+	}
+	s.ownDomains = map[kueue.PodSetReference]string{}
+	var in []kueue.PodSetReference
+	for i := range s.facts.PodSets {
+		name := s.facts.PodSets[i].Name
+		for _, o := range all.Items {
+			template, _, _ := unstructured.NestedString(o.Object, "spec", "channel", "resourceClaimTemplate", "name")
+			if s.ownDomains[name] == "" && slices.Contains(claims[name], template) {
+				s.ownDomains[name] = template
+				in = append(in, name)
+			}
+		}
+	}
+	jobs.InOneClique(s.facts.PodSets, in, "compute-domain-of-author")
+	return nil
 }
 
 // domainOf looks for the ComputeDomain of a job where it decides what comes next: before the job starts, and when its
@@ -107,9 +155,9 @@ func (r *reconciler) domainOf(ctx context.Context, s *facts) error {
 	return nil
 }
 
-// domainServed notes for a job with such a note whether the cluster has ComputeDomains at all.
+// domainServed notes for a job that gets one whether the cluster has ComputeDomains at all.
 func (r *reconciler) domainServed(s *facts, note string) error {
-	if note == "" {
+	if !domainMade(note) {
 		return nil
 	}
 	s.domain = &domain{}
@@ -216,7 +264,7 @@ func dropDomain(s facts) (step, bool) {
 func domainNodes(w *kueue.Workload) (nodes int64) {
 	in := kueue.ComputeDomainClaims(w)
 	for _, a := range w.Status.Admission.PodSetAssignments {
-		if _, is := in[a.Name]; is && a.Count != nil {
+		if in[a.Name] == w.Name && a.Count != nil {
 			nodes += int64(*a.Count)
 		}
 	}

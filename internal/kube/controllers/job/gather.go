@@ -53,6 +53,9 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (fac
 		s.foreign = stands == deeper && whole != nil && !counted(s.facts, whole)
 		return s, true, nil
 	}
+	if err := r.ownDomainsOf(ctx, &s); err != nil {
+		return s, false, err
+	}
 	if s.priority, err = admission.PriorityOf(ctx, r.opts.Client, s.job, s.facts.PodSets); err != nil {
 		return s, false, err
 	}
