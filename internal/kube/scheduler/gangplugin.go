@@ -139,8 +139,8 @@ func (p *gangPlugin) position(x fwk.QueuedEntityInfo) position {
 // waker brings them back; the noter tells the user.
 func (p *gangPlugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	k, ok := gang.KeyOf(pod)
-	if !ok || len(pod.Spec.SchedulingGates) > 0 { // it is looked at when they go, if nothing else holds it
-		return nil
+	if !ok || len(pod.Spec.SchedulingGates) > 0 || awaitsClaims(pod) {
+		return nil // other plugins hold it, and it is looked at when they do no more
 	}
 	if v := p.reservations.look(k).decision; v.Act == gang.Hold {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, v.Why)

@@ -345,24 +345,30 @@ func TestRefusedPodIsTriedWhenAnotherIsBound(t *testing.T) {
 	}
 }
 
-// A gang that was refused because a pod of it had no claim yet is tried when the claim is there.
-func TestRefusedGangIsTriedWhenItsClaimsAreMade(t *testing.T) {
+// A gang is not tried before the claims of all its pods were made from their templates: it would be refused, and nothing
+// would wake it.
+func TestGangWaitsUntilItsClaimsAreMade(t *testing.T) {
 	r := newRig(t, aNode{name: "n1", gpus: 8, cpus: 8})
-	g := r.add("job", 2, "a", "b")
-	was := r.find(g, "b")
-	is := was.DeepCopy()
-	is.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "channel"}}
-	r.wokenSince()
-	if r.waker.moved(was, is); len(r.wokenSince()) != 0 {
-		t.Error("a gang that was not refused is woken")
+	g := r.add("job", 1, "a", "b")
+	was := r.find(g, "b").DeepCopy()
+	was.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "channel", ResourceClaimTemplateName: new("train")}}
+	r.pods[g.Key] = []*corev1.Pod{r.find(g, "a"), was}
+	if _, why := r.prefilter(r.find(g, "a")); why == "" {
+		t.Fatal("pod a is tried without pod b")
 	}
-	r.Reservations.refuse(g.Key, "a", "ResourceClaim not created yet")
+	if status := r.plugin.PreEnqueue(t.Context(), was); !status.IsSuccess() {
+		t.Errorf("who knows when claims come holds pod b, and not %v, which is not told", status)
+	}
+	is := was.DeepCopy()
+	is.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "channel", ResourceClaimName: new("c")}}
+	r.pods[g.Key] = []*corev1.Pod{r.find(g, "a"), is}
+	r.wokenSince()
 	r.waker.moved(was, is)
-	if woken := r.wokenSince(); !slices.Equal(woken, []string{"a", "b"}) || r.Reservations.refused(g.Key) {
-		t.Errorf("%v are tried again, want the gang; refused still: %v", woken, r.Reservations.refused(g.Key))
+	if woken := r.wokenSince(); !slices.Equal(woken, []string{"a", "b"}) {
+		t.Errorf("%v are tried, want the gang", woken)
 	}
 	if r.waker.moved(is, is); len(r.wokenSince()) != 0 {
-		t.Error("it is woken for nothing")
+		t.Error("they are woken for nothing")
 	}
 }
 

@@ -145,10 +145,8 @@ func (w *waker) moved(old, p *corev1.Pod) {
 		}
 	case len(old.Spec.SchedulingGates) > 0 && len(p.Spec.SchedulingGates) == 0:
 		w.came(p)
-	case len(old.Status.ResourceClaimStatuses) < len(p.Status.ResourceClaimStatuses) && w.reservations.refused(k):
-		// Its claims were made. A gang that was tried with one pod that has none yet was refused for it.
-		w.reservations.clearRejection(k)
-		w.wake(k)
+	case awaitsClaims(old) && !awaitsClaims(p):
+		w.came(p)
 	}
 }
 
