@@ -154,9 +154,17 @@ func firstDomains(limits []core.Limit) []core.Limit {
 func PodLimits(p *corev1.Pod) []core.Limit {
 	r := role{
 		namespace: p.Namespace, spec: &p.Spec, count: 1, labels: p.Labels,
-		domain: p.Annotations[kueue.ComputeDomainClaimAnnotation] != "",
+		domain: inDomain(p),
 	}
 	return slices.DeleteFunc(limitsOf([]role{r}, 0), func(l core.Limit) bool { return l.Own })
+}
+
+// inDomain reports whether a pod has the claim that its annotation names: anybody may write an annotation.
+func inDomain(p *corev1.Pod) bool {
+	template := p.Annotations[kueue.ComputeDomainClaimAnnotation]
+	return template != "" && slices.ContainsFunc(p.Spec.ResourceClaims, func(c corev1.PodResourceClaim) bool {
+		return ptr.Deref(c.ResourceClaimTemplateName, "") == template
+	})
 }
 
 // channel is what the pods of a ComputeDomain have one of per node, whichever domain it is: NVIDIA's DRA driver gives out

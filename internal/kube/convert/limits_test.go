@@ -450,12 +450,23 @@ func TestNodesHaveOneChannelOfComputeDomains(t *testing.T) {
 	if diff := cmp.Diff([][]core.Limit{nil, channel, channel}, got); diff != "" {
 		t.Errorf("pods of a Workload (-want +got):\n%s", diff)
 	}
-	for note, want := range map[string][]core.Limit{"": nil, "job-train": channel} {
+	for _, tc := range []struct {
+		note, claim string
+		want        []core.Limit
+	}{
+		{"", "", nil},
+		{"job-train", "job-train", channel},
+		{"", "job-train", nil}, // of something else, as far as is known
+		{"job-train", "", nil}, // anybody may write that
+	} {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
-			kueue.ComputeDomainClaimAnnotation: note,
+			kueue.ComputeDomainClaimAnnotation: tc.note,
 		}}}
-		if diff := cmp.Diff(want, convert.PodLimits(p)); diff != "" {
-			t.Errorf("a pod with claim %q (-want +got):\n%s", note, diff)
+		if tc.claim != "" {
+			p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c", ResourceClaimTemplateName: &tc.claim}}
+		}
+		if diff := cmp.Diff(tc.want, convert.PodLimits(p)); diff != "" {
+			t.Errorf("a pod with note %q and claim %q (-want +got):\n%s", tc.note, tc.claim, diff)
 		}
 	}
 }

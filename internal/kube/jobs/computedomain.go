@@ -49,7 +49,8 @@ func InOneClique(sets []kueue.PodSet, of []kueue.PodSetReference, group string) 
 		if t == nil {
 			t = &kueue.PodSetTopologyRequest{}
 		}
-		if t.Required != nil || t.PodSetSliceRequiredTopology != nil || len(t.PodsetSliceRequiredTopologyConstraints) > 0 {
+		if t.Required != nil || t.PodSetSliceRequiredTopology != nil ||
+			len(t.PodsetSliceRequiredTopologyConstraints) > 0 {
 			continue
 		}
 		t.Required = new(core.CliqueLabel)

@@ -139,7 +139,11 @@ func TestPodsGetTheirChannel(t *testing.T) {
 				}
 			}
 		}
-		if diff := cmp.Diff(tc.want, got); diff != "" || changed != (got[0] > len(tc.claims)) || len(names) != got[0] {
+		if diff := cmp.Diff(
+			tc.want,
+			got,
+		); diff != "" || changed != (got[0] > len(tc.claims)) ||
+			len(names) != got[0] {
 			t.Errorf("%s: %s, changed %v, names %v (-want +got):\n%s", name, tc.why, changed, names, diff)
 		}
 		if jobs.SharesMemory(p) {

@@ -351,7 +351,9 @@ func TestGangWaitsUntilItsClaimsAreMade(t *testing.T) {
 	r := newRig(t, aNode{name: "n1", gpus: 8, cpus: 8})
 	g := r.add("job", 1, "a", "b")
 	was := r.find(g, "b").DeepCopy()
-	was.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "channel", ResourceClaimTemplateName: new("train")}}
+	was.Spec.ResourceClaims = []corev1.PodResourceClaim{
+		{Name: "channel", ResourceClaimTemplateName: new("train")},
+	}
 	r.pods[g.Key] = []*corev1.Pod{r.find(g, "a"), was}
 	if _, why := r.prefilter(r.find(g, "a")); why == "" {
 		t.Fatal("pod a is tried without pod b")
@@ -360,7 +362,9 @@ func TestGangWaitsUntilItsClaimsAreMade(t *testing.T) {
 		t.Errorf("who knows when claims come holds pod b, and not %v, which is not told", status)
 	}
 	is := was.DeepCopy()
-	is.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "channel", ResourceClaimName: new("c")}}
+	is.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{
+		{Name: "channel", ResourceClaimName: new("c")},
+	}
 	r.pods[g.Key] = []*corev1.Pod{r.find(g, "a"), is}
 	r.wokenSince()
 	r.waker.moved(was, is)

@@ -254,7 +254,13 @@ func TestPodsOfAnotherSchedulerWaitForTheirNode(t *testing.T) {
 func TestPodsOfAComputeDomainGetTheirClaim(t *testing.T) {
 	const domain = workloadNote + ", mlbatch.dev/compute-domain-claim: job-train"
 	part := func(notes string) string {
-		return podText("blue", "kueue.x-k8s.io/podset: main", notes, ownedBy("Job"), "resourceClaims: [{name: disk, resourceClaimName: d}]")
+		return podText(
+			"blue",
+			"kueue.x-k8s.io/podset: main",
+			notes,
+			ownedBy("Job"),
+			"resourceClaims: [{name: disk, resourceClaimName: d}]",
+		)
 	}
 	r := send(t, serve(t, nil, world()...), ask{path: sharePod, new: part(domain)})
 	p := &corev1.Pod{}
@@ -277,7 +283,11 @@ func TestPodsOfAComputeDomainGetTheirClaim(t *testing.T) {
 	if spec, _ := r.Object["spec"].(map[string]any); spec["unknownField"] != "stays" {
 		t.Error("what is not known here does not stay")
 	}
-	mutating, _ := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1/", nil), jobs.SchedulerNames())
+	mutating, _ := webhook.Configurations(
+		kinds.All(),
+		webhook.AtURL("https://127.0.0.1:1/", nil),
+		jobs.SchedulerNames(),
+	)
 	i := slices.IndexFunc(
 		mutating.Webhooks,
 		func(h admissionregistrationv1.MutatingWebhook) bool { return h.Name == "mpoddomain.team.mlbatch.dev" },
@@ -292,7 +302,11 @@ func TestPodsOfAComputeDomainGetTheirClaim(t *testing.T) {
 	if *hook.FailurePolicy != admissionregistrationv1.Fail {
 		t.Error("a pod without its claim would run without the memory of the others")
 	}
-	forged := send(t, serve(t, nil, world()...), ask{path: mutatePod, new: podText("blue", queueLabel, domain, "", "")})
+	forged := send(
+		t,
+		serve(t, nil, world()...),
+		ask{path: mutatePod, new: podText("blue", queueLabel, domain, "", "")},
+	)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(forged.Object, p); err != nil ||
 		p.Annotations["mlbatch.dev/compute-domain-claim"] != "" {
 		t.Errorf("its author says that a pod has a place in a ComputeDomain: %v, %v", p.Annotations, err)

@@ -88,7 +88,10 @@ func (r *reconciler) ownDomainsOf(ctx context.Context, s *facts) error {
 		return nil
 	}
 	gvk := jobs.ComputeDomainGVK()
-	if _, err := r.opts.Client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version); apimeta.IsNoMatchError(err) {
+	if _, err := r.opts.Client.RESTMapper().
+		RESTMapping(gvk.GroupKind(), gvk.Version); apimeta.IsNoMatchError(
+		err,
+	) {
 		return nil // the claims are of something else
 	}
 	all := &unstructured.UnstructuredList{}
@@ -196,17 +199,22 @@ func (d *domain) lacks(w *kueue.Workload) (why string, soon bool) {
 		return "", false
 	case d.template == nil:
 		return fmt.Sprintf(
-			"NVIDIA's DRA driver has not made the ResourceClaimTemplate of ComputeDomain %s: see to its controller", w.Name,
+			"NVIDIA's DRA driver has not made the ResourceClaimTemplate of ComputeDomain %s: see to its controller",
+			w.Name,
 		), true
 	}
 	switch of := d.template.GetLabels()[domainOwnerLabel]; {
 	case d.object != nil && of == string(d.object.GetUID()):
 		return "", false
 	case d.object == nil && of != "":
-		return fmt.Sprintf("the ResourceClaimTemplate %s of an earlier ComputeDomain has not gone yet", w.Name), true
+		return fmt.Sprintf(
+			"the ResourceClaimTemplate %s of an earlier ComputeDomain has not gone yet",
+			w.Name,
+		), true
 	}
 	return fmt.Sprintf(
-		"there is another ResourceClaimTemplate %s, which is not that of this job's ComputeDomain: delete it", w.Name,
+		"there is another ResourceClaimTemplate %s, which is not that of this job's ComputeDomain: delete it",
+		w.Name,
 	), false
 }
 
@@ -237,8 +245,12 @@ func prepareDomain(s facts) (step, bool) {
 			domain: newDomain(w, nodes),
 			again:  domainPause,
 			tell: &jobEvent{
-				reason:  "ComputeDomainCreated",
-				message: fmt.Sprintf("Created ComputeDomain %s for %d node(s); the job starts when its claim template is there", w.Name, nodes),
+				reason: "ComputeDomainCreated",
+				message: fmt.Sprintf(
+					"Created ComputeDomain %s for %d node(s); the job starts when its claim template is there",
+					w.Name,
+					nodes,
+				),
 			},
 		}, true
 	}

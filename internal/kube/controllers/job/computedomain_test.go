@@ -48,7 +48,9 @@ type domains struct {
 func newDomains(t *testing.T, served bool, objects ...client.Object) *domains {
 	t.Helper()
 	d := &domains{
-		t: t, clock: clocktesting.NewFakePassiveClock(now), name: types.NamespacedName{Namespace: "blue", Name: "train"},
+		t:     t,
+		clock: clocktesting.NewFakePassiveClock(now),
+		name:  types.NamespacedName{Namespace: "blue", Name: "train"},
 	}
 	s := scheme.New()
 	if err := resourcev1.AddToScheme(s); err != nil {
@@ -156,7 +158,8 @@ func TestAJobStartsWhenItsComputeDomainIsThere(t *testing.T) {
 	if got := w.Annotations[kueue.ComputeDomainPodSetsAnnotation]; got != "main" || d.object() != nil {
 		t.Fatalf("it waits, in the domain are %q, made %v", got, d.object())
 	}
-	if r := w.Spec.PodSets[0].TopologyRequest; r == nil || r.Required == nil || *r.Required != "nvidia.com/gpu.clique" {
+	if r := w.Spec.PodSets[0].TopologyRequest; r == nil || r.Required == nil ||
+		*r.Required != "nvidia.com/gpu.clique" {
 		t.Fatalf("its pods are near as %v says", r)
 	}
 	d.admit()
@@ -225,7 +228,10 @@ func TestWithoutADriverAJobHoldsNoQuota(t *testing.T) {
 // reason from the start, and holds no quota for it.
 func TestWithoutComputeDomainsAJobWaits(t *testing.T) {
 	d := newDomains(t, false, aJob(inQueue, sharing))
-	if again := d.goes(0); !strings.Contains(d.refusal(), "has no ComputeDomains (resource.nvidia.com/v1beta1)") || again == 0 {
+	if again := d.goes(
+		0,
+	); !strings.Contains(d.refusal(), "has no ComputeDomains (resource.nvidia.com/v1beta1)") ||
+		again == 0 {
 		t.Errorf("it waits for %q, and looks again in %v", d.refusal(), again)
 	}
 	plain := newDomains(t, false, aJob(inQueue))
@@ -341,7 +347,8 @@ func TestClaimsOfAnOwnComputeDomainAreKnown(t *testing.T) {
 		d.goes(0)
 		w := d.workloads(t)[0]
 		near := w.Spec.PodSets[0].TopologyRequest
-		if got := w.Annotations[kueue.ComputeDomainPodSetsAnnotation]; got != want || (near == nil) != (want == "") {
+		if got := w.Annotations[kueue.ComputeDomainPodSetsAnnotation]; got != want ||
+			(near == nil) != (want == "") {
 			t.Errorf("claims of template %s: noted %q, near %v, want %q", template, got, near, want)
 		}
 		d.admit()
