@@ -273,7 +273,7 @@ func TestAnothersComputeDomainIsNotTakenOver(t *testing.T) {
 				is.SetLabels(map[string]string{domainOwnerLabel: tc.label})
 			}
 		} else {
-			is = newDomain(&w, 7)
+			is = newDomain(&w, 2)
 			is.SetOwnerReferences(nil)
 			if tc.owner != nil {
 				if tc.owner.Name == "" {
@@ -300,6 +300,38 @@ func TestAnothersComputeDomainIsNotTakenOver(t *testing.T) {
 		if stays := err == nil && is.GetUID() == "another"; stays != tc.stays {
 			t.Errorf("%s: %s: it stays: %v (%v)", name, tc.why, stays, err)
 		}
+	}
+}
+
+// TestAClaimTemplateOfAnotherIsNotUsed: pods would share the memory of whoever made it.
+func TestAClaimTemplateOfAnotherIsNotUsed(t *testing.T) {
+	d := newDomains(t, true, aJob(inQueue, sharing))
+	d.goes(0)
+	d.admit()
+	d.goes(0)
+	d.template("another")
+	if d.goes(domainPause); !d.suspended() || !strings.Contains(d.refusal(), "there is another ResourceClaimTemplate") {
+		t.Errorf("suspended %v, refused for %q", d.suspended(), d.refusal())
+	}
+}
+
+// TestAComputeDomainIsForAsManyNodesAsTheJobHas: one that was made for another number, which cannot be changed, is made
+// anew.
+func TestAComputeDomainIsForAsManyNodesAsTheJobHas(t *testing.T) {
+	d := newDomains(t, true, aJob(inQueue, sharing))
+	d.goes(0)
+	w := d.workloads(t)[0]
+	if err := d.opts.Client.Create(t.Context(), newDomain(&w, 7)); err != nil {
+		t.Fatal(err)
+	}
+	d.admit()
+	d.goes(0)
+	o := d.object()
+	if o == nil {
+		t.Fatal("there is none")
+	}
+	if nodes, _, _ := unstructured.NestedInt64(o.Object, "spec", "numNodes"); nodes != 2 {
+		t.Errorf("it is for %d nodes", nodes)
 	}
 }
 
