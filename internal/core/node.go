@@ -8,6 +8,10 @@ import (
 // HostnameLabel is the node label whose value identifies one node.
 const HostnameLabel = "kubernetes.io/hostname"
 
+// CliqueLabel is the node label whose value, a cluster and a clique as NVIDIA's GPU feature discovery writes them, names
+// the nodes that reach each other's GPU memory over NVLink.
+const CliqueLabel = "nvidia.com/gpu.clique"
+
 // Labels of nodes that say in which region and zone of a provider they are, a zone being in a region.
 const (
 	RegionLabel = "topology.kubernetes.io/region"

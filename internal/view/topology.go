@@ -55,7 +55,7 @@ func levelFamilies() [][]string {
 			"accelerator.topograph.run/domain", "accelerator.topograph.run/sub-domain",
 		},
 		{"sakkara.topology.rack"},
-		{"nvidia.com/gpu.clique"},
+		{core.CliqueLabel},
 	}
 }
 

@@ -114,6 +114,9 @@ func written(m map[string]string, key string) *string {
 // TopologyRequestFault says what of the annotations of pods about how near they want to be cannot be meant, and
 // which annotation that is; "" if all can.
 func TopologyRequestFault(annotations map[string]string) (key, fault string) {
+	if f := ComputeDomainFault(annotations); f != "" {
+		return ComputeDomainAnnotation, f
+	}
 	for _, level := range []string{
 		PodSetRequiredTopologyAnnotation, PodSetPreferredTopologyAnnotation, PodSetSliceRequiredTopologyAnnotation,
 		BalancedTopologyAnnotation,

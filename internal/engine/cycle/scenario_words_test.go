@@ -417,6 +417,8 @@ func (s *script) job(key string, args []string) error {
 			p.Topology.Slices = append(p.Topology.Slices, core.PodSetSlice{Level: level, Size: int32(k)})
 		case f == "port":
 			p.Limits = append(p.Limits, port(v))
+		case f == "domain": // pods of a ComputeDomain, of whose channels a node has one
+			p.Limits = append(p.Limits, core.Limit{Name: "ComputeDomain channel", Count: 1, Most: 1})
 		case f == "apart":
 			p.Limits = append(p.Limits, core.Limit{Name: "the required podAntiAffinity over " + v, Count: 9, Most: 9})
 		case f == "spread":

@@ -24,7 +24,7 @@ type Labels struct {
 // Infos says what the admission adds to the pods of each pod set: the labels
 // and tolerations of the assigned flavors, and whose pods they are.
 func Infos(ctx context.Context, c client.Reader, w *kueue.Workload, o Labels) ([]jobs.PodSetInfo, error) {
-	out := make([]jobs.PodSetInfo, 0, len(w.Status.Admission.PodSetAssignments))
+	out, domains := make([]jobs.PodSetInfo, 0, len(w.Status.Admission.PodSetAssignments)), kueue.ComputeDomainClaims(w)
 	for _, a := range w.Status.Admission.PodSetAssignments {
 		info := jobs.PodSetInfo{
 			Name:         string(a.Name),
@@ -33,6 +33,9 @@ func Infos(ctx context.Context, c client.Reader, w *kueue.Workload, o Labels) ([
 			Annotations:  map[string]string{kueue.WorkloadAnnotation: w.Name},
 			Labels:       map[string]string{kueue.PodSetLabel: string(a.Name)},
 			NodeSelector: map[string]string{},
+		}
+		if template := domains[a.Name]; template != "" {
+			info.Annotations[kueue.ComputeDomainClaimAnnotation] = template
 		}
 		if !o.NoQueues {
 			queueLabels(info.Labels, w)

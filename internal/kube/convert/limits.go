@@ -30,6 +30,8 @@ type role struct {
 	annotations map[string]string
 	spec        *corev1.PodSpec
 	count       int32
+	// domain: each pod is in a ComputeDomain.
+	domain bool
 }
 
 // jobLabels are those by which the controllers of job kinds tell whose a pod is; its template
@@ -65,13 +67,14 @@ func revisionLabels() []string { return []string{"pod-template-hash", "controlle
 
 // rolesOf are the roles of a Workload's pods.
 func rolesOf(w *kueue.Workload) []role {
-	out := make([]role, len(w.Spec.PodSets))
+	out, domains := make([]role, len(w.Spec.PodSets)), kueue.ComputeDomainClaims(w)
 	for i := range w.Spec.PodSets {
 		ps := &w.Spec.PodSets[i]
 		out[i] = role{
 			namespace: w.Namespace, spec: &ps.Template.Spec, count: ps.Count,
 			labels: ps.Template.Labels, annotations: ps.Template.Annotations,
 		}
+		_, out[i].domain = domains[ps.Name]
 	}
 	if !slices.ContainsFunc(out, func(r role) bool { return bounded(r.spec) }) {
 		return out
@@ -109,6 +112,9 @@ func bounded(spec *corev1.PodSpec) bool {
 // limitsOf are the limits of a role's pods among all roles of their job.
 func limitsOf(roles []role, i int) []core.Limit {
 	out := append(portsOf(roles[i].spec), asked(roles[i])...)
+	if roles[i].domain {
+		out = append(out, channel())
+	}
 	for _, carrier := range roles {
 		if !bounded(carrier.spec) {
 			continue
@@ -146,8 +152,25 @@ func firstDomains(limits []core.Limit) []core.Limit {
 
 // PodLimits is what one pod, of whatever job, takes of limits that it shares with others.
 func PodLimits(p *corev1.Pod) []core.Limit {
-	r := role{namespace: p.Namespace, spec: &p.Spec, count: 1, labels: p.Labels}
+	r := role{
+		namespace: p.Namespace, spec: &p.Spec, count: 1, labels: p.Labels,
+		domain: inDomain(p),
+	}
 	return slices.DeleteFunc(limitsOf([]role{r}, 0), func(l core.Limit) bool { return l.Own })
+}
+
+// inDomain reports whether a pod has the claim that its annotation names: anybody may write an annotation.
+func inDomain(p *corev1.Pod) bool {
+	template := p.Annotations[kueue.ComputeDomainClaimAnnotation]
+	return template != "" && slices.ContainsFunc(p.Spec.ResourceClaims, func(c corev1.PodResourceClaim) bool {
+		return ptr.Deref(c.ResourceClaimTemplateName, "") == template
+	})
+}
+
+// channel is what the pods of a ComputeDomain have one of per node, whichever domain it is: NVIDIA's DRA driver gives out
+// channel 0 of a node only, to one pod at a time.
+func channel() core.Limit {
+	return core.Limit{Name: "ComputeDomain channel", Count: 1, Most: 1}
 }
 
 // portsOf are the ports that pods have on their node. Those of one number are told apart by

@@ -432,6 +432,45 @@ func TestPodsSayHowManyADomainMayHave(t *testing.T) {
 	}
 }
 
+// TestNodesHaveOneChannelOfComputeDomains: pods that are in a ComputeDomain, whoever made it, share nodes with none of
+// their kind, of whatever job; their jobs' other pods do.
+func TestNodesHaveOneChannelOfComputeDomains(t *testing.T) {
+	w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "blue", Name: "job-train",
+		Annotations: map[string]string{kueue.ComputeDomainPodSetsAnnotation: "workers,more=mine"},
+	}}
+	for _, name := range []kueue.PodSetReference{"launcher", "workers", "more"} {
+		w.Spec.PodSets = append(w.Spec.PodSets, kueue.PodSet{Name: name, Count: 2})
+	}
+	channel := []core.Limit{{Name: "ComputeDomain channel", Count: 1, Most: 1}}
+	var got [][]core.Limit
+	for _, ps := range convert.Workload(w, convert.Rules{}, convert.Surroundings{}).PodSets {
+		got = append(got, ps.Limits)
+	}
+	if diff := cmp.Diff([][]core.Limit{nil, channel, channel}, got); diff != "" {
+		t.Errorf("pods of a Workload (-want +got):\n%s", diff)
+	}
+	for _, tc := range []struct {
+		note, claim string
+		want        []core.Limit
+	}{
+		{"", "", nil},
+		{"job-train", "job-train", channel},
+		{"", "job-train", nil}, // of something else, as far as is known
+		{"job-train", "", nil}, // anybody may write that
+	} {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+			kueue.ComputeDomainClaimAnnotation: tc.note,
+		}}}
+		if tc.claim != "" {
+			p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c", ResourceClaimTemplateName: &tc.claim}}
+		}
+		if diff := cmp.Diff(tc.want, convert.PodLimits(p)); diff != "" {
+			t.Errorf("a pod with note %q and claim %q (-want +got):\n%s", tc.note, tc.claim, diff)
+		}
+	}
+}
+
 // TestPodLimits: a pod takes what its template said that its like share with other jobs.
 func TestPodLimits(t *testing.T) {
 	const spec = `{hostNetwork: true, containers: [{ports: [{containerPort: 80}]}], affinity: {podAntiAffinity: {` + apart +

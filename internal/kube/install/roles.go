@@ -223,6 +223,8 @@ func editRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		allow("kueue.x-k8s.io", read(), "localqueues", "workloads"),
 		allow("kueue.x-k8s.io", []string{"patch"}, "workloads"), // spec.active only: see holdGuards
 		allow(history.GroupVersion.Group, read(), history.Resource, recovery.Resource),
+		// What mlbatch made for a job, and what NVIDIA's driver says of it.
+		allow(jobs.ComputeDomainGVK().Group, read(), "computedomains"),
 		allow(
 			"visibility.kueue.x-k8s.io",
 			[]string{"get"},
@@ -386,6 +388,11 @@ func teamRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		allow("", []string{"patch"}, "pods/status"),
 		allow("", []string{"update"}, "pods/finalizers"),
 	}
+	// Jobs that ask for it get a ComputeDomain, whose driver makes the template of claims.
+	domains := jobs.ComputeDomainGVK().Group
+	rules = append(rules,
+		allow(domains, []string{"create", "delete", "get", "list"}, "computedomains"),
+		allow("resource.k8s.io", []string{"get"}, "resourceclaimtemplates"))
 	if all.Operated() {
 		rules = append(rules, allow("", []string{"create", "delete"}, "pods", "services"))
 	}

@@ -41,6 +41,9 @@ type Facts struct {
 	// Later are the names of pod sets whose pods are made only once the pods of others run, or
 	// are done.
 	Later []string
+	// ComputeDomain are the names of pod sets that are in a ComputeDomain because a part of the job says so; those of
+	// which the job or the pods say it need not be named.
+	ComputeDomain []kueue.PodSetReference
 	// Finished is nil until the job ended for good.
 	Finished *Outcome
 }

@@ -83,8 +83,9 @@ func Near(sets []kueue.PodSet, index string) {
 	}
 }
 
-// NearAsJobSays fills in how near to each other all pods of a job must be, as its own annotations say it in the
-// words of KAI Scheduler. What its pods ask for holds as well: a rack for those of each part within a block for all.
+// NearAsJobSays fills in how near to each other all pods of a job must be, as its own annotations say it: in the words of
+// KAI Scheduler, or by asking for a ComputeDomain. What its pods ask for holds as well: a rack for those of each part
+// within a block for all.
 func NearAsJobSays(annotations map[string]string, sets []kueue.PodSet) {
 	NearAsPartSays(annotations, sets, allSets)
 }
@@ -94,6 +95,7 @@ const allSets = "all"
 
 // NearAsPartSays is NearAsJobSays for the pods of one part of a job; group, a name that no other part has, joins them.
 func NearAsPartSays(annotations map[string]string, sets []kueue.PodSet, group string) {
+	InOneClique(sets, AsksComputeDomain(annotations, sets), "compute-domain-of-"+group)
 	says := kueue.KAITopologyRequestOf(annotations)
 	if says == nil {
 		return

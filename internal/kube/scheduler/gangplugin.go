@@ -139,8 +139,8 @@ func (p *gangPlugin) position(x fwk.QueuedEntityInfo) position {
 // waker brings them back; the noter tells the user.
 func (p *gangPlugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	k, ok := gang.KeyOf(pod)
-	if !ok || len(pod.Spec.SchedulingGates) > 0 { // it is looked at when they go, if nothing else holds it
-		return nil
+	if !ok || len(pod.Spec.SchedulingGates) > 0 || awaitsClaims(pod) {
+		return nil // other plugins hold it, and it is looked at when they do no more
 	}
 	if v := p.reservations.look(k).decision; v.Act == gang.Hold {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, v.Why)
@@ -491,6 +491,13 @@ func (p *gangPlugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHi
 			Event:          fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete | fwk.UpdatePodScaleDown},
 			QueueingHintFn: p.hint,
 		},
+		{
+			Event: fwk.ClusterEvent{
+				Resource:   fwk.ResourceClaim,
+				ActionType: fwk.Add | fwk.Update | fwk.Delete,
+			},
+			QueueingHintFn: p.claimHint,
+		},
 	}, nil
 }
 
@@ -500,6 +507,15 @@ func (p *gangPlugin) hint(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.Queuein
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil
+}
+
+// claimHint is hint for claims of devices: one of the gang's own may have come, or one of others may have given back what
+// its pods need.
+func (p *gangPlugin) claimHint(l klog.Logger, pod *corev1.Pod, was, is any) (fwk.QueueingHint, error) {
+	if len(pod.Spec.ResourceClaims) == 0 {
+		return fwk.QueueSkip, nil
+	}
+	return p.hint(l, pod, was, is)
 }
 
 // SignPod keeps gang pods out of the reuse of earlier results: each has its own

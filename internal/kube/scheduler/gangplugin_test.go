@@ -345,6 +345,37 @@ func TestRefusedPodIsTriedWhenAnotherIsBound(t *testing.T) {
 	}
 }
 
+// A gang is not tried before the claims of all its pods were made from their templates: it would be refused, and nothing
+// would wake it.
+func TestGangWaitsUntilItsClaimsAreMade(t *testing.T) {
+	r := newRig(t, aNode{name: "n1", gpus: 8, cpus: 8})
+	g := r.add("job", 1, "a", "b")
+	was := r.find(g, "b").DeepCopy()
+	was.Spec.ResourceClaims = []corev1.PodResourceClaim{
+		{Name: "channel", ResourceClaimTemplateName: new("train")},
+	}
+	r.pods[g.Key] = []*corev1.Pod{r.find(g, "a"), was}
+	if _, why := r.prefilter(r.find(g, "a")); why == "" {
+		t.Fatal("pod a is tried without pod b")
+	}
+	if status := r.plugin.PreEnqueue(t.Context(), was); !status.IsSuccess() {
+		t.Errorf("who knows when claims come holds pod b, and not %v, which is not told", status)
+	}
+	is := was.DeepCopy()
+	is.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{
+		{Name: "channel", ResourceClaimName: new("c")},
+	}
+	r.pods[g.Key] = []*corev1.Pod{r.find(g, "a"), is}
+	r.wokenSince()
+	r.waker.moved(was, is)
+	if woken := r.wokenSince(); !slices.Equal(woken, []string{"a", "b"}) {
+		t.Errorf("%v are tried, want the gang", woken)
+	}
+	if r.waker.moved(is, is); len(r.wokenSince()) != 0 {
+		t.Error("they are woken for nothing")
+	}
+}
+
 // A gang whose last pod comes too late is not split: all go back.
 func TestLatePodGoesBack(t *testing.T) {
 	r := newRig(t, aNode{name: "n1", gpus: 8, cpus: 8})
@@ -495,6 +526,14 @@ func TestHintWakesTheSpeaker(t *testing.T) {
 			}
 		})
 	}
+	claims := r.find(g, "a").DeepCopy()
+	if got, _ := r.plugin.claimHint(klog.Background(), claims, nil, nil); got != fwk.QueueSkip {
+		t.Errorf("a claim of others: %v for a pod without claims", got)
+	}
+	claims.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "channel"}}
+	if got, _ := r.plugin.claimHint(klog.Background(), claims, nil, nil); got != fwk.Queue {
+		t.Errorf("a claim: %v for a pod with claims", got)
+	}
 	events, err := r.plugin.EventsToRegister(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -506,6 +545,8 @@ func TestHintWakesTheSpeaker(t *testing.T) {
 	for resource, actions := range map[fwk.EventResource][]fwk.ActionType{
 		fwk.Node: {fwk.Add, fwk.UpdateNodeAllocatable, fwk.UpdateNodeLabel, fwk.UpdateNodeTaint},
 		fwk.Pod:  {fwk.Delete, fwk.UpdatePodScaleDown},
+
+		fwk.ResourceClaim: {fwk.Add, fwk.Update, fwk.Delete},
 	} {
 		for _, a := range actions {
 			if helps[resource]&a == 0 {

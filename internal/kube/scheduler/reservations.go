@@ -148,10 +148,21 @@ func (r *run) overlay(m *gang.Member) {
 func (b *Reservations) member(g gang.Gang, p *corev1.Pod) (m gang.Member, ok bool) {
 	m, ok = gang.Read(g, p)
 	if m.State == gang.Pending &&
-		(len(p.Spec.SchedulingGates) > 0 || !slices.Contains(b.names, p.Spec.SchedulerName)) {
+		(len(p.Spec.SchedulingGates) > 0 || awaitsClaims(p) || !slices.Contains(b.names, p.Spec.SchedulerName)) {
 		return gang.Member{}, false
 	}
 	return m, ok
+}
+
+// awaitsClaims reports whether claims of a pod are to be made from templates and were not yet: no node would do for it,
+// and nothing wakes a gang that was refused for that.
+func awaitsClaims(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Spec.ResourceClaims, func(c corev1.PodResourceClaim) bool {
+		return c.ResourceClaimTemplateName != nil && !slices.ContainsFunc(
+			p.Status.ResourceClaimStatuses,
+			func(s corev1.PodResourceClaimStatus) bool { return s.Name == c.Name },
+		)
+	})
 }
 
 // pending lists the pods of a gang that wait for a node.

@@ -145,6 +145,8 @@ func (w *waker) moved(old, p *corev1.Pod) {
 		}
 	case len(old.Spec.SchedulingGates) > 0 && len(p.Spec.SchedulingGates) == 0:
 		w.came(p)
+	case awaitsClaims(old) && !awaitsClaims(p):
+		w.came(p)
 	}
 }
 

@@ -87,18 +87,22 @@ func (r gateRules) update(was, is metav1.Object) field.ErrorList {
 	return append(validateGates(after), validateGateChange(before, after)...)
 }
 
-// startsAtOnce refuses what only jobs can be after others with. What else is queued would start,
-// and nobody would know that it should not have.
-func startsAtOnce(o metav1.Object) field.ErrorList {
-	if o.GetAnnotations()[kueue.AfterAnnotation] == "" {
-		return nil
+// startsAtOnce refuses what only jobs can have: to be after others, and a ComputeDomain. What else is queued would start
+// without, and nobody would know that it should not have.
+func startsAtOnce(o metav1.Object) (errs field.ErrorList) {
+	for _, of := range []struct{ key, what string }{
+		{kueue.AfterAnnotation, "wait for others"},
+		{kueue.ComputeDomainAnnotation, "have a ComputeDomain of their own"},
+	} {
+		if o.GetAnnotations()[of.key] == "" {
+			continue
+		}
+		errs = append(errs, field.Forbidden(
+			annotationPath(of.key),
+			"only jobs can "+of.what+": make it a Job or another kind of job, or remove the annotation",
+		))
 	}
-	return field.ErrorList{
-		field.Forbidden(
-			annotationPath(kueue.AfterAnnotation),
-			"only jobs can wait for others: make it a Job or another kind of job, or remove the annotation",
-		),
-	}
+	return errs
 }
 
 // unheededAfter tells the author of a job that is not queued that it starts at once; was is nil

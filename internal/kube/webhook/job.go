@@ -355,6 +355,11 @@ func (h *jobHandler) told( //nolint:revive // a fact about the job
 	var before metav1.Object
 	if was == nil {
 		out = append(out, unheededGroups(h.kind, job)...)
+		told, err := h.unheededDomain(job)
+		if err != nil {
+			return out, err
+		}
+		out = append(out, told...)
 	} else {
 		before = was
 		if clears(was, job) { // a new one was told already

@@ -71,6 +71,7 @@ func (h *jobHandler) asks(ctx context.Context, namespace string, job jobs.Object
 	if err != nil {
 		return nil
 	}
+	jobs.NearAsJobSays(job.GetAnnotations(), facts.PodSets)
 	return facts.PodSets
 }
 

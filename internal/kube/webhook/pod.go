@@ -73,10 +73,19 @@ func podPlaceConditions(names []string) []admissionregistrationv1.MatchCondition
 	}}
 }
 
+// podDomainConditions leave out pods that their admission gave no place in a ComputeDomain.
+func podDomainConditions() []admissionregistrationv1.MatchCondition {
+	return []admissionregistrationv1.MatchCondition{{
+		Name:       "of-a-compute-domain",
+		Expression: entryOf("object.metadata", "annotations", kueue.ComputeDomainClaimAnnotation) + " != ''",
+	}}
+}
+
 // The paths of the questions about pods.
 const (
 	pathMutatePod       = "/mutate--v1-pod"
 	pathPlacePod        = "/place--v1-pod"
+	pathShareMemory     = "/share--v1-pod"
 	pathValidatePod     = "/validate--v1-pod"
 	pathValidatePodKept = "/keep--v1-pod"
 	pathRestorePod      = "/restore--v1-pod"
@@ -125,6 +134,10 @@ func podHooks(schedulers []string) (mutating, validating []hook) {
 			{Key: kueue.PodSetLabel, Operator: metav1.LabelSelectorOpExists},
 		},
 	}
+	shares := places
+	shares.name, shares.path, shares.conditions = "mpoddomain", pathShareMemory, podDomainConditions()
+	sharesTeam := shares
+	shares.name, sharesTeam.name, sharesTeam.namespaces = "mpoddomain.queued", "mpoddomain.team", team.namespaces
 	placesTeam := places
 	places.name, placesTeam.name, placesTeam.namespaces = "mpodplace.queued", "mpodplace.team", team.namespaces
 	return append(
@@ -133,6 +146,8 @@ func podHooks(schedulers []string) (mutating, validating []hook) {
 			restores,
 			placesTeam,
 			places,
+			sharesTeam,
+			shares,
 		), append(
 			validates.whereQueued(),
 			team,
@@ -313,6 +328,46 @@ func (h *podHandler) place(_ context.Context, req admission.Request) admission.R
 	}
 	if err := e.add(map[string]any{"name": kueue.TopologyGate}, "spec", "schedulingGates"); err != nil {
 		return malformed(err)
+	}
+	return e.response()
+}
+
+// share gives a new pod of a queued job the claim by which it gets into the ComputeDomain of the job. Templates of pods
+// cannot be given claims once their job is there, and what its claims are called is known only when it starts.
+func (h *podHandler) share(_ context.Context, req admission.Request) admission.Response {
+	p := &corev1.Pod{}
+	if err := h.decoder.Decode(req, p); err != nil {
+		return malformed(err)
+	}
+	e, err := newEdit(req.Object.Raw)
+	if err != nil {
+		return malformed(err)
+	}
+	if !jobs.SharesMemory(p) {
+		return e.response()
+	}
+	claim := p.Spec.ResourceClaims[len(p.Spec.ResourceClaims)-1]
+	if err := e.add(
+		map[string]any{"name": claim.Name, "resourceClaimTemplateName": *claim.ResourceClaimTemplateName},
+		"spec", "resourceClaims",
+	); err != nil {
+		return malformed(err)
+	}
+	for i := range p.Spec.Containers {
+		var claims []any
+		for _, c := range p.Spec.Containers[i].Resources.Claims {
+			entry := map[string]any{"name": c.Name}
+			if c.Request != "" {
+				entry["request"] = c.Request
+			}
+			claims = append(claims, entry)
+		}
+		if len(claims) == 0 {
+			continue
+		}
+		if err := e.set(claims, "spec", fmt.Sprintf("containers[%d]", i), "resources", "claims"); err != nil {
+			return malformed(err)
+		}
 	}
 	return e.response()
 }

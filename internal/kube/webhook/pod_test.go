@@ -24,6 +24,7 @@ import (
 const (
 	mutatePod   = "/mutate--v1-pod"
 	placePod    = "/place--v1-pod"
+	sharePod    = "/share--v1-pod"
 	validatePod = "/validate--v1-pod"
 	keepPod     = "/keep--v1-pod"
 
@@ -246,6 +247,69 @@ func TestPodsOfAnotherSchedulerWaitForTheirNode(t *testing.T) {
 				)
 			}
 		})
+	}
+}
+
+// Pods with a place in a ComputeDomain get the claim of their channel, and keep all else; no other pod costs a call.
+func TestPodsOfAComputeDomainGetTheirClaim(t *testing.T) {
+	const domain = workloadNote + ", mlbatch.dev/compute-domain-claim: job-train"
+	part := func(notes string) string {
+		return podText(
+			"blue",
+			"kueue.x-k8s.io/podset: main",
+			notes,
+			ownedBy("Job"),
+			"resourceClaims: [{name: disk, resourceClaimName: d}]",
+		)
+	}
+	r := send(t, serve(t, nil, world()...), ask{path: sharePod, new: part(domain)})
+	p := &corev1.Pod{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(r.Object, p); err != nil || !r.Allowed {
+		t.Fatal(r.Message, err)
+	}
+	want := corev1.PodSpec{
+		ResourceClaims: []corev1.PodResourceClaim{
+			{Name: "disk", ResourceClaimName: new("d")},
+			{Name: "compute-domain-channel", ResourceClaimTemplateName: new("job-train")},
+		},
+		Containers: []corev1.Container{{
+			Name: "c", Image: "i",
+			Resources: corev1.ResourceRequirements{Claims: []corev1.ResourceClaim{{Name: "compute-domain-channel"}}},
+		}},
+	}
+	if diff := cmp.Diff(want, p.Spec); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if spec, _ := r.Object["spec"].(map[string]any); spec["unknownField"] != "stays" {
+		t.Error("what is not known here does not stay")
+	}
+	mutating, _ := webhook.Configurations(
+		kinds.All(),
+		webhook.AtURL("https://127.0.0.1:1/", nil),
+		jobs.SchedulerNames(),
+	)
+	i := slices.IndexFunc(
+		mutating.Webhooks,
+		func(h admissionregistrationv1.MutatingWebhook) bool { return h.Name == "mpoddomain.team.mlbatch.dev" },
+	)
+	hook := mutating.Webhooks[i]
+	asked := &admissionregistrationv1.ValidatingWebhook{Name: "x", MatchConditions: hook.MatchConditions}
+	for notes, want := range map[string]bool{domain: true, workloadNote: false} {
+		if got := called(t, asked, written(t, "", jobController, "", part(notes), "")); got != want {
+			t.Errorf("a pod with %s: called is %v", notes, got)
+		}
+	}
+	if *hook.FailurePolicy != admissionregistrationv1.Fail {
+		t.Error("a pod without its claim would run without the memory of the others")
+	}
+	forged := send(
+		t,
+		serve(t, nil, world()...),
+		ask{path: mutatePod, new: podText("blue", queueLabel, domain, "", "")},
+	)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(forged.Object, p); err != nil ||
+		p.Annotations["mlbatch.dev/compute-domain-claim"] != "" {
+		t.Errorf("its author says that a pod has a place in a ComputeDomain: %v, %v", p.Annotations, err)
 	}
 }
 

@@ -5,10 +5,12 @@ import (
 	"maps"
 	"slices"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 )
@@ -79,6 +81,32 @@ func inGroup(t jobs.PodTemplate) field.ErrorList {
 	}
 }
 
+// unheededDomain tells of a new job that asks for a ComputeDomain which it does not get: it has no pods for it, or the
+// cluster no ComputeDomains yet.
+func (h *jobHandler) unheededDomain(job jobs.Object) ([]string, error) {
+	facts, err := h.kind.Read(job)
+	if err != nil {
+		return nil, nil //nolint:nilerr // that was refused
+	}
+	asks := append(jobs.AsksComputeDomain(job.GetAnnotations(), facts.PodSets), facts.ComputeDomain...)
+	if len(asks) == 0 && job.GetAnnotations()[kueue.ComputeDomainAnnotation] == "true" {
+		return []string{fmt.Sprintf(
+			"%s has no effect: no pods of the job request %s; set it on the pod templates that are meant",
+			annotationPath(kueue.ComputeDomainAnnotation), core.GPU,
+		)}, nil
+	}
+	if len(asks) == 0 {
+		return nil, nil
+	}
+	gvk := jobs.ComputeDomainGVK()
+	if _, err := h.cluster.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version); apimeta.IsNoMatchError(err) {
+		return []string{"the job waits until there is what it asks for: " + jobs.NoComputeDomains()}, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("find ComputeDomains: %w", err)
+	}
+	return nil, nil
+}
+
 // nearness refuses pods whose annotations say what cannot be meant of how near to each other they must be.
 func nearness(t jobs.PodTemplate) field.ErrorList {
 	key, fault := kueue.TopologyRequestFault(t.Template.Annotations)
@@ -93,6 +121,9 @@ func nearness(t jobs.PodTemplate) field.ErrorList {
 // nearnessOfAll refuses annotations of a job that say what cannot be meant of how near to each other its pods must be.
 func nearnessOfAll(job metav1.Object) field.ErrorList {
 	key, fault := kueue.KAITopologyRequestFault(job.GetAnnotations())
+	if said := kueue.ComputeDomainFault(job.GetAnnotations()); said != "" {
+		key, fault = kueue.ComputeDomainAnnotation, said
+	}
 	if fault == "" {
 		return nil
 	}

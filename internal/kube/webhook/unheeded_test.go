@@ -84,3 +84,38 @@ func TestNearnessOfAJobThatCannotBeMeant(t *testing.T) {
 		}
 	}
 }
+
+// TestComputeDomainsThatCannotBe: a job that asks for a ComputeDomain in words that are not known is refused, and what
+// queues by itself; one that asks for none that it could get is told so and accepted, since it may come.
+func TestComputeDomainsThatCannotBe(t *testing.T) {
+	const domain = "mlbatch.dev/compute-domain"
+	yes, odd := domain+`: "true"`, domain+`: "8"`
+	inPods := func(text, annotation string) string {
+		return strings.Replace(text, "template: {", "template: {metadata: {annotations: {"+annotation+"}}, ", 1)
+	}
+	gpus := func(text string) string {
+		return strings.Replace(text, "{name: c}", "{name: c, resources: {limits: {nvidia.com/gpu: 8}}}", 1)
+	}
+	plain := job(queueLabel, "", "")
+	if gpus(plain) == plain {
+		t.Fatal("the Job has no container c")
+	}
+	for name, tc := range map[string]struct {
+		path, new, refused, warned string
+	}{
+		"in other words":          {validateJob, gpus(job(queueLabel, odd, "")), `metadata.annotations[mlbatch.dev/compute-domain]`, ""},
+		"of pods, in other words": {validateJob, inPods(plain, odd), `spec.template.metadata.annotations[mlbatch.dev/compute-domain]`, ""},
+		"without GPUs":            {validateJob, job(queueLabel, yes, ""), "", "no pods of the job request nvidia.com/gpu"},
+		"without a driver":        {validateJob, gpus(job(queueLabel, yes, "")), "", "this cluster has no ComputeDomains"},
+		"of pods":                 {validateJob, inPods(plain, yes), "", "this cluster has no ComputeDomains"},
+		"not asked for":           {validateJob, gpus(plain), "", ""},
+		"of a pod alone":          {validatePod, podText("blue", queueLabel, yes, "", "schedulingGates: [{name: kueue.x-k8s.io/admission}]"), "only jobs can have a ComputeDomain", ""},
+	} {
+		r := send(t, serve(t, nil, world()...), ask{path: tc.path, new: tc.new})
+		warned := strings.Join(r.Warnings, "\n")
+		if r.Allowed != (tc.refused == "") || !strings.Contains(r.Message, tc.refused) ||
+			(warned == "") != (tc.warned == "") || !strings.Contains(warned, tc.warned) {
+			t.Errorf("%s: allowed %v, %q, warned %q", name, r.Allowed, r.Message, warned)
+		}
+	}
+}

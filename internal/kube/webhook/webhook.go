@@ -172,6 +172,7 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 	handlers[pathMutatePod] = &admission.Webhook{Handler: admission.HandlerFunc(pods.mutate)}
 	handlers[pathValidatePod] = &admission.Webhook{Handler: admission.HandlerFunc(pods.validate)}
 	handlers[pathPlacePod] = &admission.Webhook{Handler: admission.HandlerFunc(pods.place)}
+	handlers[pathShareMemory] = &admission.Webhook{Handler: admission.HandlerFunc(pods.share)}
 	handlers[pathRestorePod] = &admission.Webhook{Handler: admission.HandlerFunc(pods.restore)}
 	handlers[pathValidatePodKept] = &admission.Webhook{Handler: admission.HandlerFunc(pods.validateKept)}
 	handlers[pathKeepPart] = &admission.Webhook{Handler: admission.HandlerFunc(pods.keepPart)}

@@ -126,6 +126,7 @@ func (r *reconciler) adopt(ctx context.Context, s facts) error {
 	metav1.SetMetaDataLabel(&w.ObjectMeta, kueue.JobUIDLabel, string(s.job.GetUID()))
 	note(w, kueue.EndsOnceAnnotation, endsOnce(s.facts))
 	note(w, kueue.LaterPodSetsAnnotation, later(s.facts))
+	note(w, kueue.ComputeDomainPodSetsAnnotation, domainNote(&s))
 	for _, f := range admission.Finalizers() {
 		controllerutil.AddFinalizer(w, f)
 	}
@@ -168,7 +169,8 @@ func outgrown(s facts) (step, bool, error) {
 		}
 		asks = facts.PodSets
 	}
-	if admission.SamePods(w.Spec.PodSets, asks) && regrown(s) == "" {
+	if admission.SamePods(w.Spec.PodSets, asks) && regrown(s) == "" &&
+		domainNote(&s) == w.Annotations[kueue.ComputeDomainPodSetsAnnotation] {
 		return step{}, false, nil
 	}
 	if s.prebuilt != "" {

@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
@@ -52,6 +54,10 @@ type facts struct {
 	// conflict says why infos contradict each other.
 	conflict error
 	pods     admission.Pods
+	// domain is its ComputeDomain, where it has to be looked at; nil where not, and of jobs without.
+	domain *domain
+	// ownDomains are the claim templates of ComputeDomains that the job's author made, by the pod sets that are in them.
+	ownDomains map[kueue.PodSetReference]string
 	// tried: it was found out whether its pods may be made, and refusal says why not, "" if they
 	// may. triesAgain is when to look again because of that, 0 for never.
 	tried      bool
@@ -70,6 +76,9 @@ type step struct {
 	adopt  bool            // make the prebuilt workload the job's own
 	remove *kueue.Workload // delete this workload, or its finalizer if it is being deleted
 	unpin  bool            // remove the workload's finalizer
+	// domain is a ComputeDomain to make for it, removeDomain one to delete.
+	domain       *unstructured.Unstructured
+	removeDomain metav1.Object
 	// releases is true if the step gives back the quota of a job that was stopped, shrinks if it does
 	// so with that of pods that a running job does not ask for.
 	releases, shrinks bool
@@ -154,6 +163,8 @@ func choice(s facts) (step, error) {
 		return promote(s), nil
 	case !convert.Admitted(w):
 		return step{}, nil
+	case s.facts.Suspended && s.refusal != "":
+		return refuse(s), nil
 	case s.facts.Suspended:
 		return start(s)
 	}
@@ -357,6 +368,9 @@ func stopEvicted(s facts) (step, error) {
 	if s.facts.Active || s.pods.Live > 0 {
 		return step{}, nil
 	}
+	if next, first := dropDomain(s); first {
+		return next, nil
+	}
 	if shrinks(s.workload) { // later, its size is what its author wrote
 		if next, err := stop(s, "", ""); err != nil || next.job != nil {
 			return next, err
@@ -407,6 +421,7 @@ func keepInStep(s facts) (step, error) {
 		awaited == w.Annotations[kueue.AwaitedPriorityClassAnnotation] &&
 		once == w.Annotations[kueue.EndsOnceAnnotation] &&
 		later(s.facts) == w.Annotations[kueue.LaterPodSetsAnnotation] &&
+		domainNote(&s) == w.Annotations[kueue.ComputeDomainPodSetsAnnotation] &&
 		w.Annotations[kueue.FewerPodsAnnotation] == ""
 	refused := w.Annotations[kueue.PodsRefusedAnnotation]
 	if s.tried {
@@ -419,6 +434,7 @@ func keepInStep(s facts) (step, error) {
 			kueue.AwaitedPriorityClassAnnotation: awaited,
 			kueue.EndsOnceAnnotation:             once,
 			kueue.LaterPodSetsAnnotation:         later(s.facts),
+			kueue.ComputeDomainPodSetsAnnotation: domainNote(&s),
 			kueue.FewerPodsAnnotation:            "",
 			kueue.AfterAnnotation:                after,
 			kueue.PodsRefusedAnnotation:          refused,
@@ -483,6 +499,9 @@ func (s facts) restored(original []kueue.PodSet) (jobs.Object, bool, error) {
 func start(s facts) (step, error) {
 	if why := s.conflict; why != nil {
 		return cannotStart(s, why), nil
+	}
+	if next, first := prepareDomain(s); first {
+		return next, nil
 	}
 	clean := s.job
 	if startedBefore(s.workload) {
@@ -731,6 +750,9 @@ func finish(s facts) (step, error) {
 		return stop(s, "Stopped", "The pods that it kept are stopped: "+c.Message)
 	case s.pods.Live > 0:
 		return linger(s), nil
+	}
+	if next, first := dropDomain(s); first {
+		return next, nil
 	}
 	end := s.facts.Finished
 	return step{

@@ -53,17 +53,27 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (fac
 		s.foreign = stands == deeper && whole != nil && !counted(s.facts, whole)
 		return s, true, nil
 	}
+	if err := r.ownDomainsOf(ctx, &s); err != nil {
+		return s, false, err
+	}
 	if s.priority, err = admission.PriorityOf(ctx, r.opts.Client, s.job, s.facts.PodSets); err != nil {
 		return s, false, err
 	}
-	if err := r.workloads(ctx, &s); err != nil || s.workload == nil {
-		return s, err == nil, err
+	if err := r.workloads(ctx, &s); err != nil {
+		return s, false, err
 	}
 	w := s.workload
+	if w == nil {
+		err := r.domainOf(ctx, &s)
+		return s, err == nil, err
+	}
 	if s.pods, err = admission.PodsOf(ctx, r.opts.Client, w.Namespace, w.Name); err != nil {
 		return s, false, err
 	}
 	r.try(ctx, &s)
+	if err := r.domainOf(ctx, &s); err != nil {
+		return s, false, err
+	}
 	if convert.Admitted(w) {
 		if s.facts.Ready {
 			s.readySince = r.ready.Of(name, s.now)

@@ -232,6 +232,10 @@ func (r *reconciler) do(ctx context.Context, s facts, next step) error {
 		err = r.adopt(ctx, s)
 	case next.remove != nil:
 		err = r.remove(ctx, next.remove)
+	case next.domain != nil:
+		err = r.makeDomain(ctx, next.domain)
+	case next.removeDomain != nil:
+		err = r.removeDomain(ctx, next.removeDomain)
 	case next.unpin:
 		err = apply.Unpin(ctx, r.opts.Client, s.workload)
 	case next.spec != nil:
@@ -372,6 +376,9 @@ func (r *reconciler) annotations(s facts) map[string]string {
 	}
 	if sets := later(s.facts); sets != "" {
 		out[kueue.LaterPodSetsAnnotation] = sets
+	}
+	if sets := domainNote(&s); sets != "" {
+		out[kueue.ComputeDomainPodSetsAnnotation] = sets
 	}
 	return out
 }

@@ -68,10 +68,12 @@ func (Adapter) Read(o jobs.Object) (jobs.Facts, error) {
 				TopologyRequest: topologyRequest(ps),
 			})
 		}
-		if l := c.level(); l != "" && len(c.PodSets) > 0 {
-			jobs.Within(facts.PodSets[first:], l, c.PodSets[0].Annotations[aw.TASPodIndexLabelAnnotation])
+		of, sets := c.annotations(), facts.PodSets[first:]
+		if l := c.level(); l != "" && len(sets) > 0 {
+			jobs.Within(sets, l, c.PodSets[0].Annotations[aw.TASPodIndexLabelAnnotation])
 		}
-		jobs.NearAsPartSays(c.annotations(), facts.PodSets[first:], fmt.Sprintf("component-%d", c.Index))
+		jobs.NearAsPartSays(of, sets, fmt.Sprintf("component-%d", c.Index))
+		facts.ComputeDomain = append(facts.ComputeDomain, jobs.AsksComputeDomain(of, sets)...)
 	}
 	return facts, nil
 }
