@@ -281,7 +281,7 @@ func (r *rehousing) peers(v vacancy, c *place.Class) []place.Hold {
 	for i := range r.places {
 		if told := r.told(i); i != v.set && group != "" && told != nil && told.Group == group {
 			for _, p := range r.places[i] {
-				out = r.addHold(out, p, c)
+				out = r.addHold(out, p, nil) // they are in no slice of this set
 			}
 		}
 	}

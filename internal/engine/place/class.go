@@ -116,6 +116,9 @@ func (s *Nodes) Class(requests core.Resources, is core.Constraints, t core.Topol
 // Shares reports whether how many of its pods a domain may have depends on pods of other workloads.
 func (c *Class) Shares() bool { return c.near != nil && len(c.near.shared) > 0 }
 
+// balances reports whether domains should have equal shares of its pods.
+func (c *Class) balances() bool { return c.near != nil && c.near.balanced >= 0 }
+
 // Filter says which nodes the class may use. Do not change it.
 func (c *Class) Filter() core.Filter { return c.filter }
 

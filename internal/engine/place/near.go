@@ -99,9 +99,11 @@ type finder struct {
 	rooms     []int64
 	unlimited []int64
 	whole     []bool
-	// kept are pods of the set that stay, by domain; at is the narrowest that has all of them.
-	kept map[int32]int32
-	at   int32
+	// kept are pods of the set that stay, and of others that it must be near to, by domain; at is the narrowest that has
+	// all of them. sliced are those that its slices have, the set's own.
+	kept   map[int32]int32
+	sliced map[int32]int32
+	at     int32
 	// own are all pods of the workload that have places, unbooked those of them that are booked on no node; taken is
 	// what is taken of the limits of domains.
 	own, unbooked []Hold
@@ -210,16 +212,14 @@ func (f *finder) onOneNode(want, within int32) (*Node, bool) {
 		if slots < want || t.domains[d].level != f.top || f.ix.where[rank] > maxPack || !f.may(d, within) {
 			continue
 		}
-		room := f.ix.domains.of(f.near, d)
+		room := f.freely(d)
 		if room < int64(want) {
 			continue // of no whole slice
 		}
 		is := cost{}
 		f.chargeNodes(&is, f.likeness(rank), 1, int64(want))
 		f.charge(&is, d, whole[d] && int64(want) < room)
-		tie := is == least && d != at && (room < f.ix.domains.of(f.near, at) ||
-			room == f.ix.domains.of(f.near, at) && t.compare(d, at) < 0)
-		if best < 0 || is.less(&least) || tie {
+		if best < 0 || is.less(&least) || is == least && d != at && f.snugger(d, at, f.freely) {
 			best, at, least = rank, d, is
 		}
 	}
@@ -239,16 +239,14 @@ func (f *finder) onBrokenNode(want, within int32) (found *Node) {
 			if f.ix.slots[rank] < want || f.near.tree.domains[d].level != f.top || !f.may(d, within) {
 				return true
 			}
-			room := f.ix.domains.of(f.near, d)
-			if room < int64(want) {
+			if f.freely(d) < int64(want) {
 				return true // of no whole slice
 			}
 			if f.wholeNode(rank) {
 				used = int64(b) <= int64(want)*f.class.pack // then it is not broken, and may do as well
 				return !used
 			}
-			if best < 0 || d != at && (room < f.ix.domains.of(f.near, at) ||
-				room == f.ix.domains.of(f.near, at) && f.near.tree.compare(d, at) < 0) {
+			if best < 0 || d != at && f.snugger(d, at, f.freely) {
 				best, at = rank, d
 			}
 			return true
@@ -295,13 +293,16 @@ func (f *finder) keep(peers []Hold) {
 			continue
 		}
 		if f.kept == nil {
-			f.kept = map[int32]int32{}
+			f.kept, f.sliced = map[int32]int32{}, map[int32]int32{}
 		}
 		d := f.s.domainOf(t, h.Node.rank)
 		if f.at < 0 {
 			f.at = d
 		}
 		for at := d; ; at = t.domains[at].in {
+			if h.Class != nil {
+				f.sliced[at] += h.Count
+			}
 			if f.kept[at] += h.Count; at == root {
 				break
 			}
@@ -368,9 +369,22 @@ func (f *finder) measure() {
 
 func (f *finder) room(d int32) int64 { return f.rooms[d] }
 
-// tighter reports whether less is left in a than in b, or as much and a comes first by name.
-func (f *finder) tighter(a, b int32) bool {
-	return cmp.Or(cmp.Compare(f.room(a), f.room(b)), f.near.tree.compare(a, b)) < 0
+// freely is the room in a domain as the class counts it, which is known before measure.
+func (f *finder) freely(d int32) int64 { return f.ix.domains.of(f.near, d) }
+
+// tighter is snugger by the room that was measured.
+func (f *finder) tighter(a, b int32) bool { return f.snugger(a, b, f.room) }
+
+// snugger reports whether less is left in a than in b or, where it is as much, in the domains around them, from the
+// narrowest on, so that a block that is in use is used before a whole one; or as much and a comes first by name.
+func (f *finder) snugger(a, b int32, room func(int32) int64) bool {
+	domains := f.near.tree.domains
+	for x, y := a, b; x != y; x, y = domains[x].in, domains[y].in {
+		if is := cmp.Compare(room(x), room(y)); is != 0 {
+			return is < 0
+		}
+	}
+	return f.near.tree.compare(a, b) < 0
 }
 
 // curve is the least cost in a domain of each number of pods from the least to the most, and of none; nil if
@@ -521,7 +535,7 @@ func (f *finder) mergeNeeded(c *curve, p *part, sum []cost, from []int32) bool {
 // slicesAt reports whether a domain may have so many more pods by its slices.
 func (f *finder) slicesAt(d int32, k int) bool {
 	for _, l := range f.near.layers {
-		if l.level == f.near.tree.domains[d].level && (int64(k)+int64(f.kept[d]))%l.size != 0 {
+		if l.level == f.near.tree.domains[d].level && (int64(k)+int64(f.sliced[d]))%l.size != 0 {
 			return false
 		}
 	}
@@ -665,7 +679,7 @@ func (f *finder) fillDomain(d int32, want int32) int32 {
 		if p.domain != root {
 			for _, l := range f.near.layers {
 				if l.level == f.near.tree.domains[p.domain].level {
-					n -= (n + f.kept[p.domain]) % int32(l.size) //nolint:gosec // a number of pods
+					n -= (n + f.sliced[p.domain]) % int32(l.size) //nolint:gosec // a number of pods
 				}
 			}
 			if n > 0 {

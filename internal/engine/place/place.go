@@ -20,7 +20,8 @@ type Set struct {
 	Parents []string
 	// Beside are nodes with pods that stay where they are, of the sets of each of these groups; nil where none do.
 	Beside []*Node
-	// Peers are pods of the workload that stay where they are and must be in the domain that the set goes to.
+	// Peers are pods of the workload that stay where they are and must be in the domain that the set goes to. Those
+	// without a Class are of other sets, and in none of its slices.
 	Peers []Hold
 }
 
@@ -296,7 +297,8 @@ func (s *Nodes) sortNear(t *tree, spots []Spot) {
 	})
 }
 
-// largestFirst orders sets by what is hardest to place.
+// largestFirst orders sets by what is hardest to place: the largest pods, and of equal ones those that want equal shares,
+// for which a pod before them may leave none.
 func largestFirst(sets []Set) []int {
 	turn := make([]int, len(sets))
 	for i := range turn {
@@ -304,7 +306,9 @@ func largestFirst(sets []Set) []int {
 	}
 	slices.SortStableFunc(turn, func(a, b int) int {
 		x, y := sets[a].Class, sets[b].Class
-		return cmp.Or(cmp.Compare(y.pack, x.pack), cmp.Compare(y.size, x.size))
+		return cmp.Or(
+			cmp.Compare(y.pack, x.pack), cmp.Compare(y.size, x.size), order(!x.balances(), !y.balances()),
+		)
 	})
 	return turn
 }

@@ -441,7 +441,7 @@ func (s *Nodes) sliced(x *packing, stay []Hold, v View) {
 				}
 			}
 			for _, h := range x.sets[k].Peers {
-				if h.Node.known {
+				if h.Node.known && h.Class != nil {
 					if d, in := near.tree.above(s.domainOf(near.tree, h.Node.rank), l.level); in {
 						pods[d] += int64(h.Count)
 					}

@@ -546,7 +546,7 @@ func (f *finder) holds() bool {
 	}
 	for _, l := range f.near.layers {
 		for d, n := range pods(l.level) { // any will do, so order does not matter
-			if (n+int64(f.kept[d]))%l.size != 0 {
+			if (n+int64(f.sliced[d]))%l.size != 0 {
 				return false
 			}
 		}
