@@ -34,15 +34,29 @@ func TopologyRequestOf(annotations map[string]string) *PodSetTopologyRequest {
 	return r
 }
 
-// MaxPerDomainOf reads from the annotations of pods how many of their set a domain of a level has at most; 0 if they do
+// DomainMaximum is how many pods of a set a domain of a level has at most.
+type DomainMaximum struct {
+	Level string
+	Most  int32
+}
+
+// MaxPerDomainOf reads from the annotations of pods how many of their set domains have at most; none if they do
 // not say, or what they say is not meant so: see TopologyRequestFault.
-func MaxPerDomainOf(annotations map[string]string) (level string, most int32) {
-	level, number, _ := strings.Cut(annotations[MaxPerDomainAnnotation], "=")
-	n, err := strconv.ParseInt(number, 10, 32)
-	if err != nil || n < 1 || level == "" || levelFault(level) != "" {
-		return "", 0
+func MaxPerDomainOf(annotations map[string]string) []DomainMaximum {
+	text, has := annotations[MaxPerDomainAnnotation]
+	if !has {
+		return nil
 	}
-	return level, int32(n)
+	var out []DomainMaximum
+	for part := range strings.SplitSeq(text, ",") {
+		level, number, _ := strings.Cut(strings.TrimSpace(part), "=")
+		n, err := strconv.ParseInt(number, 10, 32)
+		if err != nil || n < 1 || level == "" || levelFault(level) != "" {
+			return nil
+		}
+		out = append(out, DomainMaximum{level, int32(n)})
+	}
+	return out
 }
 
 func slicesIn(annotations map[string]string) ([]PodsetSliceRequiredTopologyConstraint, error) {
@@ -64,22 +78,32 @@ func written(m map[string]string, key string) *string {
 	return nil
 }
 
+// NearAnnotations are those of pods that say how near to each other they want to be, in our words.
+func NearAnnotations() []string {
+	return []string{
+		PodSetRequiredTopologyAnnotation, PodSetPreferredTopologyAnnotation, PodSetUnconstrainedTopologyAnnotation,
+		PodSetSliceRequiredTopologyAnnotation, PodSetSliceSizeAnnotation,
+		PodSetSliceRequiredTopologyConstraintsAnnotation, BalancedTopologyAnnotation, SpreadTopologyAnnotation,
+		MaxPerDomainAnnotation,
+	}
+}
+
 // TopologyRequestFault says what of the annotations of pods about how near they want to be cannot be meant, and
 // which annotation that is; "" if all can.
 func TopologyRequestFault(annotations map[string]string) (key, fault string) {
 	for _, level := range []string{
 		PodSetRequiredTopologyAnnotation, PodSetPreferredTopologyAnnotation, PodSetSliceRequiredTopologyAnnotation,
-		BalancedTopologyAnnotation,
+		BalancedTopologyAnnotation, SpreadTopologyAnnotation,
 	} {
 		if f := levelFault(annotations[level]); f != "" {
 			return level, f
 		}
 	}
 	if text, has := annotations[MaxPerDomainAnnotation]; has {
-		if _, most := MaxPerDomainOf(annotations); most == 0 {
+		if MaxPerDomainOf(annotations) == nil {
 			return MaxPerDomainAnnotation,
 				fmt.Sprintf(
-					"%q is not a label of nodes and a number of pods, such as cloud.provider.com/topology-rack=16",
+					"%q is not a label of nodes and a number of pods, such as cloud.provider.com/topology-rack=16, or several with commas",
 					text,
 				)
 		}

@@ -65,6 +65,7 @@ func nearBy(r role, t *corev1.PodAffinityTerm) bool {
 func topologyOf(ps *kueue.PodSet, left int32) (out core.TopologyRequest, invalid string) {
 	said := kueue.TopologyRequestOf(ps.Template.Annotations)
 	out.Balanced = ps.Template.Annotations[kueue.BalancedTopologyAnnotation]
+	out.Spread = ps.Template.Annotations[kueue.SpreadTopologyAnnotation]
 	r := cmp.Or(ps.TopologyRequest, said)
 	if r == nil {
 		return out, ""
@@ -91,6 +92,6 @@ func topologyOf(ps *kueue.PodSet, left int32) (out core.TopologyRequest, invalid
 	// What a kind makes of a wish to be apart (JobSet's exclusive-topology) keeps no pods waiting where nobody
 	// says how nodes are nested.
 	out.Optional = len(out.Slices) > 0 && said == nil && r.Required == nil && r.Preferred == nil &&
-		out.Balanced == ""
+		out.Balanced == "" && out.Spread == ""
 	return out, ""
 }

@@ -377,6 +377,8 @@ func teamRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		allow("", []string{"patch"}, "pods"),
 		allow("", []string{"patch"}, "pods/status"),
 		allow("", []string{"update"}, "pods/finalizers"),
+		// Groups of Sakkara's are ConfigMaps, found by a label, and told where their pods are.
+		allow("", []string{"list", "patch"}, "configmaps"),
 	}
 	if all.Operated() {
 		rules = append(rules, allow("", []string{"create", "delete"}, "pods", "services"))

@@ -355,12 +355,25 @@ func keepInStep(s facts) step {
 	case incomplete:
 		return step{remove: w}
 	}
+	next := asked(s)
+	if s.unit.OfPodGroup() == podmeta.SakkaraGroup && next.again == 0 {
+		next.again = askPause
+	}
+	return next
+}
+
+// askPause is after how long the ConfigMap of a group that waits is read again: it is not watched.
+const askPause = time.Minute
+
+// asked writes into the spec of a waiting Workload what its pods ask for.
+func asked(s facts) step {
+	w := s.workload
 	first := s.unit.First()
 	want := w.Spec.DeepCopy()
 	want.QueueName = kueue.LocalQueueName(podmeta.Queue(first))
 	want.MaximumExecutionTimeSeconds = admission.ExecutionTime(first)
 	awaited := s.priority.Waiting(w, want)
-	if sets := s.unit.PodSets(); !admission.SamePods(w.Spec.PodSets, sets) {
+	if sets := s.unit.PodSets(); !admission.SamePods(w.Spec.PodSets, sets) || reconstrained(s, sets) {
 		want.PodSets = sets
 	}
 	notes := map[string]string{
@@ -408,6 +421,9 @@ func start(s facts) (step, bool) {
 	}
 	if len(next.start) > 0 {
 		next.detach = nil
+		if s.unit.Ranked() {
+			s.unit.Rank(next.start, s.workload.Spec.PodSets)
+		}
 		next.tell = &podEvent{
 			reason:  "Started",
 			message: "Admitted by clusterQueue " + string(s.workload.Status.Admission.ClusterQueue),

@@ -41,6 +41,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/sakkara"
 	"github.com/mlbatch/mlbatch/internal/kube/memo"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadstatus"
@@ -280,6 +281,7 @@ func (r *reconciler) do(ctx context.Context, unit types.NamespacedName, s facts,
 				delete(out.Annotations, podmeta.PodGroupKindAnnotation)
 				delete(out.Labels, podgroup.PodGroupLabel)
 				delete(out.Labels, podgroup.OldPodGroupLabel)
+				delete(out.Labels, sakkara.MemberLabel)
 			}
 			return r.write(ctx, p, out)
 		})

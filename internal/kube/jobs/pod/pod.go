@@ -18,6 +18,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/sakkara"
 )
 
 // Ended reports whether no container of a pod runs or will.
@@ -90,6 +91,7 @@ func ownLabels() []string {
 		"controller-revision-hash",
 		"pod-template-hash",
 		kueue.PodGroupPodIndexLabel,
+		sakkara.RankLabel,
 	}
 }
 
