@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
@@ -48,13 +49,20 @@ func MaxPerDomainOf(annotations map[string]string) []DomainMaximum {
 		return nil
 	}
 	var out []DomainMaximum
+	levels := 0
 	for part := range strings.SplitSeq(text, ",") {
 		level, number, _ := strings.Cut(strings.TrimSpace(part), "=")
 		n, err := strconv.ParseInt(number, 10, 32)
 		if err != nil || n < 1 || level == "" || levelFault(level) != "" {
 			return nil
 		}
+		if level != corev1.LabelHostname {
+			levels++
+		}
 		out = append(out, DomainMaximum{level, int32(n)})
+	}
+	if levels > mostLimitedLevels {
+		return nil
 	}
 	return out
 }
@@ -103,8 +111,8 @@ func TopologyRequestFault(annotations map[string]string) (key, fault string) {
 		if MaxPerDomainOf(annotations) == nil {
 			return MaxPerDomainAnnotation,
 				fmt.Sprintf(
-					"%q is not a label of nodes and a number of pods, such as cloud.provider.com/topology-rack=16, or several with commas",
-					text,
+					"%q is not a label of nodes and a number of pods, such as cloud.provider.com/topology-rack=16, or up to %d of them with commas",
+					text, mostLimitedLevels,
 				)
 		}
 	}
@@ -131,7 +139,8 @@ func TopologyRequestFault(annotations map[string]string) (key, fault string) {
 
 // Limits of the API.
 const (
-	mostSliceLayers = 3
+	mostSliceLayers   = 3
+	mostLimitedLevels = 3 // beside nodes
 	longestLevel    = 63
 )
 

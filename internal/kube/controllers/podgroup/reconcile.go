@@ -106,6 +106,8 @@ type reconciler struct {
 	// told remembers the last event about each unit that waits, so that it is not
 	// repeated with every pod that comes. A restart tells it once more.
 	told sync.Map
+	// reported is what the ConfigMaps of groups were told, for the same reason.
+	reported sync.Map
 	// ready is since when the pods of units are all ready.
 	ready memo.Since
 }
@@ -187,6 +189,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	if len(s.unit.Pods) == 0 {
 		r.told.Delete(req.NamespacedName)
+		r.reported.Delete(req.NamespacedName)
 		r.ready.Forget(req.NamespacedName)
 	}
 	next := decide(s)
@@ -213,6 +216,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	if next.tell != nil {
 		r.tell(req.NamespacedName, s, next)
+	}
+	if err := r.report(ctx, req.NamespacedName, &s); err != nil && !apierrors.IsConflict(err) {
+		return reconcile.Result{}, err
+	} else if err != nil {
+		return reconcile.Result{RequeueAfter: conflictPause}, nil
 	}
 	return reconcile.Result{RequeueAfter: next.again}, nil
 }

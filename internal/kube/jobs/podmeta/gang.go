@@ -22,12 +22,8 @@ const (
 // SakkaraGroup stands for an API group where a group is described by a ConfigMap with that label.
 const SakkaraGroup = sakkara.GroupLabel
 
-// GangKind is the kind PodGroup of an API group, or what describes a group in its stead; false if it is none that is
-// known.
+// GangKind is the kind PodGroup of an API group; false if it is none that is known.
 func GangKind(group string) (schema.GroupKind, bool) {
-	if group == SakkaraGroup {
-		return schema.GroupKind{Kind: "ConfigMap"}, true
-	}
 	known := group == podgroup.GroupVersion.Group || group == VolcanoGroup || group == NativeGroup
 	return schema.GroupKind{Group: group, Kind: "PodGroup"}, known
 }

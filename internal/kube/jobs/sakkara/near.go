@@ -201,7 +201,7 @@ func bound(masks []mask, n int32, out map[string]string) error {
 		if m.most < n {
 			most = append(most, fmt.Sprintf("%s=%d", label, m.most))
 		}
-		if len(layers) > mostLayers {
+		if len(layers) > mostLayers || len(most) > mostLayers {
 			return fmt.Errorf("%s.%s: pods can be counted at %d levels, and this is one more",
 				constraintsKey, m.level, mostLayers)
 		}
