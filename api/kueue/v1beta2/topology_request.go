@@ -3,6 +3,7 @@ package v1beta2
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -86,6 +87,20 @@ func written(m map[string]string, key string) *string {
 	return nil
 }
 
+// LevelsNamed are the levels that a word means: the one that is called so or, if none is, those that have it as their
+// last part, as rack is for cloud.provider.com/topology-rack.
+func LevelsNamed(levels []string, word string) (found []string) {
+	for _, level := range levels {
+		switch last := level[strings.LastIndexAny(level, "/.-")+1:]; {
+		case level == word:
+			return []string{level}
+		case last == word && !slices.Contains(found, level):
+			found = append(found, level)
+		}
+	}
+	return found
+}
+
 // NearAnnotations are those of pods that say how near to each other they want to be, in our words.
 func NearAnnotations() []string {
 	return []string{
@@ -141,7 +156,7 @@ func TopologyRequestFault(annotations map[string]string) (key, fault string) {
 const (
 	mostSliceLayers   = 3
 	mostLimitedLevels = 3 // beside nodes
-	longestLevel    = 63
+	longestLevel      = 63
 )
 
 // levelFault says why a text is no level, "" if it is one or there is none.

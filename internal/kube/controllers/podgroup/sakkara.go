@@ -36,9 +36,13 @@ func (r *reconciler) openSakkara(ctx context.Context, s *facts) error {
 		s.unit.AtLeast(1, wrong)
 		return err
 	}
+	known, err := r.knownLevels(ctx)
+	if err != nil {
+		return err
+	}
 	g, err := sakkara.ReadGroup(found.Data)
 	if err == nil {
-		s.unit.Near, err = g.Near()
+		s.unit.Near, err = g.Near(known)
 	}
 	if err != nil {
 		s.unit.AtLeast(1, fmt.Sprintf("ConfigMap %s: %v", found.Name, err))
@@ -46,6 +50,20 @@ func (r *reconciler) openSakkara(ctx context.Context, s *facts) error {
 	}
 	s.unit.AtLeast(g.Size, notWith(&g, s))
 	return nil
+}
+
+// knownLevels are the levels of all Topologies.
+func (r *reconciler) knownLevels(ctx context.Context) (out []string, err error) {
+	var all kueue.TopologyList
+	if err := r.Client.List(ctx, &all); err != nil {
+		return nil, fmt.Errorf("list Topologies: %w", err)
+	}
+	for i := range all.Items {
+		for _, l := range all.Items[i].Spec.Levels {
+			out = append(out, l.NodeLabel)
+		}
+	}
+	return out, nil
 }
 
 // notWith says what the pods of a group say that does not go with its constraints; "" if all does.

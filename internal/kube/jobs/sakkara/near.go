@@ -24,10 +24,22 @@ func LevelLabel(level string) string {
 	return TopologyLabel + "." + level
 }
 
+// label is the label of a level of the group: that of known levels which is the only one of its name, else its own.
+func (g *Group) label(level string, known []string) string {
+	own := LevelLabel(level)
+	if level == NodeLevel || slices.Contains(known, own) {
+		return own
+	}
+	if named := kueue.LevelsNamed(known, level); len(named) == 1 {
+		return named[0]
+	}
+	return own
+}
+
 // mask is which numbers of pods a domain of a level may have: multiples of unit, most at most. 0 is always one.
 type mask struct {
-	level      string
-	unit, most int32
+	level, label string
+	unit, most   int32
 }
 
 // Near is what the constraints of a group ask for, as annotations of its pods. Every place that these allow is one
@@ -35,12 +47,13 @@ type mask struct {
 //
 // A domain's pods are counted in multiples of a number (slices) up to another, so that partitions are equal, and of a
 // range those numbers are used that are multiples of the least one in it of which the group is a multiple.
-func (g *Group) Near() (map[string]string, error) {
+func (g *Group) Near(known []string) (map[string]string, error) {
 	n := g.Size
 	masks := make([]mask, len(g.Constraints))
 	below := int32(1)
 	for i := range slices.Backward(g.Constraints) { // what holds in narrow domains holds in wide ones
-		m, err := g.Constraints[i].mask(n, below)
+		c := &g.Constraints[i]
+		m, err := c.mask(g.label(c.Level, known), n, below)
 		if err != nil {
 			return nil, err
 		}
@@ -52,7 +65,7 @@ func (g *Group) Near() (map[string]string, error) {
 		return nil, err
 	}
 	if required >= 0 {
-		out[kueue.PodSetRequiredTopologyAnnotation] = LevelLabel(g.Constraints[required].Level)
+		out[kueue.PodSetRequiredTopologyAnnotation] = masks[required].label
 	}
 	g.wish(required, masks, out)
 	return out, bound(masks, n, out)
@@ -79,13 +92,12 @@ func (g *Group) Alike() string {
 
 // mask is what of a constraint is a rule for each domain. below is of what the number of pods is a multiple in the
 // domains that it has inside.
-func (c *Constraint) mask(n, below int32) (mask, error) {
+func (c *Constraint) mask(label string, n, below int32) (mask, error) {
 	at := constraintsKey + "." + c.Level
-	label := LevelLabel(c.Level)
 	if errs := validation.IsQualifiedName(label); len(errs) > 0 || c.Level == "" {
 		return mask{}, fmt.Errorf("%s: %q is no name of a level: %s", constraintsKey, c.Level, strings.Join(errs, "; "))
 	}
-	m := mask{level: c.Level, unit: below, most: n}
+	m := mask{level: c.Level, label: label, unit: below, most: n}
 	if c.Factor > 1 {
 		unit := lcm(int64(m.unit), int64(c.Factor))
 		if int64(n)%unit != 0 {
@@ -174,9 +186,9 @@ func (g *Group) wish(required int, masks []mask, out map[string]string) {
 		switch {
 		case i <= required || c.Partitions > 0 || c.Hard || masks[i].most < g.Size && c.Type != spread:
 		case c.Type != spread:
-			out[kueue.PodSetPreferredTopologyAnnotation] = LevelLabel(c.Level)
+			out[kueue.PodSetPreferredTopologyAnnotation] = masks[i].label
 		case out[kueue.SpreadTopologyAnnotation] == "":
-			out[kueue.SpreadTopologyAnnotation] = LevelLabel(c.Level)
+			out[kueue.SpreadTopologyAnnotation] = masks[i].label
 		}
 	}
 }
@@ -194,12 +206,11 @@ func bound(masks []mask, n int32, out map[string]string) error {
 		wide = len(masks)
 	}
 	for _, m := range masks {
-		label := LevelLabel(m.level)
 		if m.unit > 1 || wide > 1 && wide <= mostLayers && m.level != NodeLevel {
-			layers = append(layers, kueue.PodsetSliceRequiredTopologyConstraint{Topology: label, Size: m.unit})
+			layers = append(layers, kueue.PodsetSliceRequiredTopologyConstraint{Topology: m.label, Size: m.unit})
 		}
 		if m.most < n {
-			most = append(most, fmt.Sprintf("%s=%d", label, m.most))
+			most = append(most, fmt.Sprintf("%s=%d", m.label, m.most))
 		}
 		if len(layers) > mostLayers || len(most) > mostLayers {
 			return fmt.Errorf("%s.%s: pods can be counted at %d levels, and this is one more",

@@ -58,7 +58,7 @@ func TestNear(t *testing.T) {
 		"nesting":         {"levels nest as they are listed", "8", `{"zone": {}, "rack": {"type": "spread"}}`, map[string]string{preferred: "sakkara.topology.zone", scattered: rack, layers: slices("sakkara.topology.zone", 1, rack, 1)}},
 	} {
 		g := group(t, tc.size, tc.constraints)
-		got, err := g.Near()
+		got, err := g.Near(nil)
 		if d := cmp.Diff(tc.want, got); d != "" || err != nil {
 			t.Errorf("%s: %s (-want +got):\n%s%v", name, tc.why, d, err)
 		}
@@ -96,7 +96,7 @@ func TestNearFaults(t *testing.T) {
 		"many bounds":      {"and three levels are bounded", "8", `{"a": {"max": 4}, "b": {"max": 4}, "c": {"max": 4}, "node": {"max": 4}}`, "constraints.node: pods can be counted at 3 levels"},
 	} {
 		g := group(t, tc.size, tc.constraints)
-		if got, err := g.Near(); err == nil || !strings.HasPrefix(err.Error(), tc.want) {
+		if got, err := g.Near(nil); err == nil || !strings.HasPrefix(err.Error(), tc.want) {
 			t.Errorf("%s: %s: %v, %v", name, tc.why, got, err)
 		}
 	}
@@ -115,7 +115,7 @@ func TestNearKeepsConstraints(t *testing.T) {
 			c.Max = rapid.Int32Range(max(1, c.Min), 8).Draw(t, "max")
 		}
 		g := sakkara.Group{Name: "g", Size: n, Constraints: []sakkara.Constraint{c}}
-		notes, err := g.Near()
+		notes, err := g.Near(nil)
 		if err != nil {
 			return
 		}
@@ -148,6 +148,28 @@ func TestNearKeepsConstraints(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A level is that of a Topology, if one alone is called so, and else the label that Sakkara itself falls back to.
+func TestLevelsOfTopologies(t *testing.T) {
+	for name, tc := range map[string]struct {
+		why, constraints, want string
+		known                  []string
+	}{
+		"last part":  {"racks are called so there", `{"rack": {}}`, "cloud.provider.com/topology-rack", []string{"a/block", "cloud.provider.com/topology-rack"}},
+		"its own":    {"nobody means another", `{"rack": {}}`, rack, []string{"cloud.provider.com/topology-rack", rack}},
+		"several":    {"nothing says which", `{"rack": {}}`, rack, []string{"a/rack", "b/rack"}},
+		"the same":   {"two Topologies have it", `{"rack": {}}`, "a/rack", []string{"a/rack", "a/rack"}},
+		"none":       {"it is no level of any", `{"rack": {}}`, rack, []string{"a/block"}},
+		"node":       {"nodes are nodes", `{"node": {}}`, node, []string{"a/node"}},
+		"as written": {"a label is one", `{"b/rack": {}}`, "b/rack", []string{"a/rack"}},
+	} {
+		g := group(t, "8", tc.constraints)
+		got, err := g.Near(tc.known)
+		if got[preferred] != tc.want || err != nil {
+			t.Errorf("%s: %s: %v, %v", name, tc.why, got, err)
+		}
+	}
 }
 
 // Only constraints that count pods want them to be alike.
