@@ -11,6 +11,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/sakkara"
 )
 
 // unheeded tells of what a job asks Kueue for and does not get here. It runs all the
@@ -58,10 +59,11 @@ func groupsOf(templates []jobs.PodTemplate) (out []string) {
 		}
 	}
 	for _, what := range slices.Sorted(maps.Keys(found)) {
-		out = append(
-			out,
-			what+" of pods has no effect: the pods of a queued job start together as it is admitted, in no other group",
-		)
+		text := what + " of pods has no effect: the pods of a queued job start together as it is admitted, in no other group"
+		if what == "label "+sakkara.MemberLabel {
+			text += "; say by annotations of the pods what its constraints say, such as " + kueue.PodSetRequiredTopologyAnnotation
+		}
+		out = append(out, text)
 	}
 	return out
 }

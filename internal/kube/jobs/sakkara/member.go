@@ -3,8 +3,10 @@ package sakkara
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -29,6 +31,17 @@ func GroupName(name string) string {
 	clean = strings.Trim(clean[:min(len(clean), longest)], "-")
 	sum := sha256.Sum256([]byte(name))
 	return strings.TrimLeft(clean+"-"+hex.EncodeToString(sum[:])[:hashLength], "-")
+}
+
+// ReadsRank reports whether containers of a pod are given its rank in a variable, which they cannot be once they run.
+func ReadsRank(spec *corev1.PodSpec) bool {
+	const path = "metadata.labels['" + RankLabel + "']"
+	reads := func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool {
+			return e.ValueFrom != nil && e.ValueFrom.FieldRef != nil && e.ValueFrom.FieldRef.FieldPath == path
+		})
+	}
+	return slices.ContainsFunc(spec.Containers, reads) || slices.ContainsFunc(spec.InitContainers, reads)
 }
 
 // Master reports whether a pod is the one that the others of its group call: rank 0 is its.
