@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	api "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/sakkara"
 )
@@ -149,6 +150,33 @@ func TestGroupOfSakkara(t *testing.T) {
 	b.settle("g")
 	if got := b.configMap("any-name"); got["status"] != "Preempted" || got["placement"] != "" {
 		t.Errorf("it was stopped, and the ConfigMap says %v", got)
+	}
+}
+
+// A group that was learnt from a PodGroup, and whose ConfigMap comes later, is that of the ConfigMap. Sakkara panics.
+func TestConfigMapAfterPodGroup(t *testing.T) {
+	both := func(p *corev1.Pod) {
+		ofSakkara(p)
+		p.Labels[api.PodGroupLabel] = "g"
+	}
+	b := newBench(t, managed("a", both), managed("b", both), &api.PodGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "g"}, Spec: api.PodGroupSpec{MinMember: 2},
+	})
+	b.settle("g")
+	if b.workload("g") != nil {
+		t.Fatal("it does not wait for its ConfigMap")
+	}
+	if err := b.Client.Create(t.Context(), groupMap("m", "1", `{}`)); err != nil {
+		t.Fatal(err)
+	}
+	b.settle("g")
+	b.admit("g")
+	b.settle("g")
+	b.expect("one is the group, and the other is queued by itself", "a started+, b held+")
+	for _, p := range b.pods() {
+		if p.Name == "b" && (p.Labels[sakkara.MemberLabel]+p.Labels[api.PodGroupLabel] != "" || podmeta.Group(&p) != "") {
+			t.Errorf("it is of a group still: %v", p.Labels)
+		}
 	}
 }
 

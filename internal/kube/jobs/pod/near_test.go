@@ -108,6 +108,10 @@ func TestRanked(t *testing.T) {
 			member("x")(p)
 			p.Annotations[podmeta.PodGroupKindAnnotation], p.Spec.SchedulerName = "scheduling.x-k8s.io", "sakkara"
 		}, true},
+		"PodGroup of its other name": {"its chart calls it so", func(p *corev1.Pod) {
+			member("x")(p)
+			p.Annotations[podmeta.PodGroupKindAnnotation], p.Spec.SchedulerName = "scheduling.x-k8s.io", "sakkara-scheduler"
+		}, true},
 		"PodGroup": {"nobody asks", func(p *corev1.Pod) {
 			member("x")(p)
 			p.Annotations[podmeta.PodGroupKindAnnotation] = "scheduling.x-k8s.io"
