@@ -30,6 +30,9 @@ const longestPlacement = 400_000
 // Outcome is what Sakkara writes into the ConfigMap of a group all of whose pods have nodes: begun is since when the
 // group waited for them, and done when the last pod got its own.
 func Outcome(pods []Placed, begun, done time.Time) (map[string]string, error) {
+	if done.Before(begun) { // the one is told in whole seconds
+		done = begun
+	}
 	placement, err := tree(pods)
 	if err != nil {
 		return nil, err
@@ -40,7 +43,7 @@ func Outcome(pods []Placed, begun, done time.Time) (map[string]string, error) {
 		"rank":                ranks(pods),
 		"schedBeginTime":      begun.UTC().Format(time.RFC3339Nano),
 		"schedEndTime":        done.UTC().Format(time.RFC3339Nano),
-		"schedTotalTimeMilli": strconv.FormatInt(max(0, done.Sub(begun).Milliseconds()), 10),
+		"schedTotalTimeMilli": strconv.FormatInt(done.Sub(begun).Milliseconds(), 10),
 	}
 	if len(out["placement"]) > longestPlacement || len(out["rank"]) > longestPlacement {
 		delete(out, "placement")

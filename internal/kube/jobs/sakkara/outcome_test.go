@@ -36,6 +36,15 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
+// No group had its nodes before it was there, though the last pod's time is cut to seconds.
+func TestOutcomeWithinASecond(t *testing.T) {
+	at := time.Date(2026, 3, 1, 12, 0, 0, 500e6, time.UTC)
+	got, err := sakkara.Outcome(nil, at, at.Truncate(time.Second))
+	if got["schedEndTime"] != got["schedBeginTime"] || got["schedTotalTimeMilli"] != "0" || err != nil {
+		t.Errorf("it says %v, %v", got, err)
+	}
+}
+
 // What is too long for a ConfigMap is left out, and the rest is told.
 func TestOutcomeOfManyPods(t *testing.T) {
 	var pods []sakkara.Placed
