@@ -23,15 +23,14 @@ import (
 // openSakkara reads of a group of Sakkara's how many pods it has, and how near to each other they have to be.
 func (r *reconciler) openSakkara(ctx context.Context, s *facts) error {
 	first := s.unit.First()
-	name := first.Labels[sakkara.MemberLabel]
 	for _, p := range s.unit.Pods {
-		if other := p.Labels[sakkara.MemberLabel]; other != name {
-			s.unit.AtLeast(1, fmt.Sprintf("pod %s is of group %q by its label %s, and pod %s of %q: create one of them anew",
-				p.Name, other, sakkara.MemberLabel, first.Name, name))
+		if name := p.Labels[sakkara.MemberLabel]; sakkara.GroupName(name) != s.unit.Name {
+			s.unit.AtLeast(1, fmt.Sprintf("pod %s is of group %q by its label %s, and was made as one of group %s: create it anew",
+				p.Name, name, sakkara.MemberLabel, s.unit.Name))
 			return nil
 		}
 	}
-	found, wrong, err := r.groupMap(ctx, first.Namespace, name)
+	found, wrong, err := r.groupMap(ctx, first.Namespace, first.Labels[sakkara.MemberLabel])
 	if err != nil || wrong != "" {
 		s.unit.AtLeast(1, wrong)
 		return err
@@ -130,7 +129,11 @@ func (r *reconciler) report(ctx context.Context, unit types.NamespacedName, s *f
 	if last, ok := r.reported.Load(unit); !some || ok && last == digest {
 		return nil
 	}
-	found, _, err := r.groupMap(ctx, unit.Namespace, s.unit.First().Labels[sakkara.MemberLabel])
+	name := s.unit.First().Labels[sakkara.MemberLabel]
+	if sakkara.GroupName(name) != unit.Name {
+		return nil // somebody changed it, and the ConfigMap is that of another group
+	}
+	found, _, err := r.groupMap(ctx, unit.Namespace, name)
 	if err != nil {
 		return err
 	}

@@ -146,6 +146,30 @@ func TestGroupOfSakkara(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Fatalf("it was told (-want +got):\n%s", d)
 	}
+	if err := b.Client.Create(t.Context(), func() *corev1.ConfigMap {
+		h := groupMap("h", "3", `{}`)
+		h.Data["name"] = "h"
+		return h
+	}()); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range b.pods() {
+		p.Labels[sakkara.MemberLabel] = "h"
+		if err := b.Client.Update(t.Context(), &p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.reported.Clear()
+	b.settle("g")
+	if got := b.configMap("h")["status"]; got != "" {
+		t.Errorf("pods say that they are of another group, and that is told %s", got)
+	}
+	for _, p := range b.pods() {
+		p.Labels[sakkara.MemberLabel] = "g"
+		if err := b.Client.Update(t.Context(), &p); err != nil {
+			t.Fatal(err)
+		}
+	}
 	b.evict("g")
 	b.settle("g")
 	if got := b.configMap("any-name"); got["status"] != "Preempted" || got["placement"] != "" {
