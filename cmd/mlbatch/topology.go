@@ -130,7 +130,8 @@ func newTopologyFromSakkaraCommand() *cobra.Command {
 	list := &readCommand{
 		instead: "a manifest",
 		flags: func(cmd *cobra.Command) {
-			cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "`namespace` of the ConfigMap, if there are several")
+			cmd.Flags().
+				StringVarP(&namespace, "namespace", "n", "", "`namespace` of the ConfigMap, if there are several")
 		},
 		read: func(ctx context.Context, q *query) (found, error) {
 			name := ""

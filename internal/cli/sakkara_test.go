@@ -16,8 +16,12 @@ import (
 
 func treeMap(namespace, name, tree string) client.Object {
 	return &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"sakkara.topology": ""}},
-		Data:       map[string]string{"name": "tree", "tree": tree},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace,
+			Name:      name,
+			Labels:    map[string]string{"sakkara.topology": ""},
+		},
+		Data: map[string]string{"name": "tree", "tree": tree},
 	}
 }
 
@@ -81,7 +85,13 @@ func TestSakkaraTreeFaults(t *testing.T) {
 		"no tree":   {"it cannot be read", []client.Object{treeMap("a", "t", `x`)}, "", "", "ConfigMap a/t: tree: "},
 	} {
 		c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(tc.objects...).Build()
-		if _, err := cli.SakkaraTree(t.Context(), c, tc.namespace, tc.name); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := cli.SakkaraTree(
+			t.Context(),
+			c,
+			tc.namespace,
+			tc.name,
+		); err == nil ||
+			!strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %s: %v", name, tc.why, err)
 		}
 	}

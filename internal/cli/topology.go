@@ -118,21 +118,33 @@ func levelsOf(ctx context.Context, c client.Reader) ([]string, error) {
 // SakkaraTree reads the ConfigMap of a topology of Sakkara's: the one that is named, or the only one.
 func SakkaraTree(ctx context.Context, c client.Reader, namespace, name string) (*sakkara.Tree, error) {
 	var all corev1.ConfigMapList
-	if err := c.List(ctx, &all, client.InNamespace(namespace), client.HasLabels{sakkara.TopologyLabel}); err != nil {
+	if err := c.List(
+		ctx,
+		&all,
+		client.InNamespace(namespace),
+		client.HasLabels{sakkara.TopologyLabel},
+	); err != nil {
 		return nil, fmt.Errorf("list ConfigMaps with label %s: %w", sakkara.TopologyLabel, err)
 	}
 	found := slices.DeleteFunc(all.Items, func(m corev1.ConfigMap) bool { return name != "" && m.Name != name })
 	switch {
 	case len(found) == 0:
-		return nil, fmt.Errorf("there is no ConfigMap %s with label %s: Sakkara's own are in the namespace of its argument "+
-			"topologyConfigMapNameSpace", cmp.Or(name, "of a topology"), sakkara.TopologyLabel)
+		return nil, fmt.Errorf(
+			"there is no ConfigMap %s with label %s: Sakkara's own are in the namespace of its argument "+
+				"topologyConfigMapNameSpace",
+			cmp.Or(name, "of a topology"),
+			sakkara.TopologyLabel,
+		)
 	case len(found) > 1:
 		names := make([]string, len(found))
 		for i := range found {
 			names[i] = found[i].Namespace + "/" + found[i].Name
 		}
 		slices.Sort(names)
-		return nil, fmt.Errorf("there are several: name one of %s, and its namespace by -n", strings.Join(names, ", "))
+		return nil, fmt.Errorf(
+			"there are several: name one of %s, and its namespace by -n",
+			strings.Join(names, ", "),
+		)
 	}
 	tree, err := sakkara.ReadTree(found[0].Data)
 	if err != nil {

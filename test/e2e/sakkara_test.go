@@ -24,7 +24,12 @@ func sakkaraGroup(name string, size int, constraints string) string {
 func sakkaraPods(t *testing.T, c client.Client, group string, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		create(t, c, queuedPod(name, 1, 1000000, "sakkara.group.name: "+group, "", "schedulerName: sakkara-scheduler"), "blue")
+		create(
+			t,
+			c,
+			queuedPod(name, 1, 1000000, "sakkara.group.name: "+group, "", "schedulerName: sakkara-scheduler"),
+			"blue",
+		)
 	}
 }
 
@@ -77,12 +82,27 @@ func TestGroupsOfSakkara(t *testing.T) {
 	alice, admin := user(t, "alice"), user(t, "")
 	withoutPods(t, admin, "blue")
 	t.Cleanup(func() {
-		_ = admin.DeleteAllOf(withoutCancel(t), &corev1.ConfigMap{}, client.InNamespace("blue"), client.HasLabels{"sakkara.group"})
+		_ = admin.DeleteAllOf(
+			withoutCancel(t),
+			&corev1.ConfigMap{},
+			client.InNamespace("blue"),
+			client.HasLabels{"sakkara.group"},
+		)
 	})
-	create(t, alice, sakkaraGroup("a", 8, `{"rack": {"type": "spread", "partitions": 2}, "node": {"type": "pack"}}`), "blue")
+	create(
+		t,
+		alice,
+		sakkaraGroup("a", 8, `{"rack": {"type": "spread", "partitions": 2}, "node": {"type": "pack"}}`),
+		"blue",
+	)
 	sakkaraPods(t, alice, "a", numbered("a", 8)...)
 	eventually(t, "two racks have four each", shares(t, "a", 4, 4))
-	create(t, alice, sakkaraGroup("b", 6, `{"rack": {"type": "pack", "hard": true}, "node": {"min": 2, "max": 4}}`), "blue")
+	create(
+		t,
+		alice,
+		sakkaraGroup("b", 6, `{"rack": {"type": "pack", "hard": true}, "node": {"min": 2, "max": 4}}`),
+		"blue",
+	)
 	sakkaraPods(t, alice, "b", append(numbered("b", 5), "b-master")...)
 	eventually(t, "one rack has four and two", shares(t, "b", 2, 4))
 	eventually(t, "the ConfigMap is told", func() string {
@@ -111,11 +131,19 @@ func TestGroupsOfSakkara(t *testing.T) {
 			return "no event says " + text
 		}
 	}
-	eventually(t, "its pods are told what they wait for", says(`no ConfigMap with label sakkara.group whose key name is "late"`))
+	eventually(
+		t,
+		"its pods are told what they wait for",
+		says(`no ConfigMap with label sakkara.group whose key name is "late"`),
+	)
 	create(t, alice, sakkaraGroup("late", 2, `{"node": {"type": "spread", "hard": true}}`), "blue")
 	eventually(t, "it runs, one pod on a node", shares(t, "late", 1, 1))
 	create(t, alice, sakkaraGroup("odd", 3, `{"rack": {"partitions": 2}}`), "blue")
 	sakkaraPods(t, alice, "odd", numbered("odd", 3)...)
-	eventually(t, "what is contradictory names its key", says("ConfigMap odd-group: constraints.rack.partitions: 3 pods cannot be cut"))
+	eventually(
+		t,
+		"what is contradictory names its key",
+		says("ConfigMap odd-group: constraints.rack.partitions: 3 pods cannot be cut"),
+	)
 	always(t, "and does not run", inState(t, "blue", "odd", 0, 3), func() string { return "" })
 }

@@ -127,7 +127,8 @@ func TopologyRequestFault(annotations map[string]string) (key, fault string) {
 			return MaxPerDomainAnnotation,
 				fmt.Sprintf(
 					"%q is not a label of nodes and a number of pods, such as cloud.provider.com/topology-rack=16, or up to %d of them with commas",
-					text, mostLimitedLevels,
+					text,
+					mostLimitedLevels,
 				)
 		}
 	}

@@ -545,7 +545,11 @@ func (x *naive) balance(given []int32) []int64 {
 		return []int64{2, 0, 0}
 	case x.is.Spread != "":
 		preferred := slices.Index(blocks.Levels, x.is.Preferred)
-		return []int64{1, -int64(min(span, max(preferred, slices.Index(blocks.Levels, x.is.Required)))), -int64(len(counts))}
+		return []int64{
+			1,
+			-int64(min(span, max(preferred, slices.Index(blocks.Levels, x.is.Required)))),
+			-int64(len(counts)),
+		}
 	case span >= level:
 		return []int64{0, 0, 0}
 	case u[""] == 0 && counts[len(counts)-1]-counts[0] <= unit:

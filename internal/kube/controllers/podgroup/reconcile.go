@@ -217,12 +217,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if next.tell != nil {
 		r.tell(req.NamespacedName, s, next)
 	}
-	if err := r.report(ctx, req.NamespacedName, &s); err != nil && !apierrors.IsConflict(err) {
-		return reconcile.Result{}, err
-	} else if err != nil {
-		return reconcile.Result{RequeueAfter: conflictPause}, nil
+	err = r.report(ctx, req.NamespacedName, &s)
+	if apierrors.IsConflict(err) {
+		next.again, err = conflictPause, nil
 	}
-	return reconcile.Result{RequeueAfter: next.again}, nil
+	return reconcile.Result{RequeueAfter: next.again}, err
 }
 
 // sure asks the API server before pods are deleted because they have no Workload, or

@@ -25,8 +25,11 @@ func (r *reconciler) openSakkara(ctx context.Context, s *facts) error {
 	first := s.unit.First()
 	for _, p := range s.unit.Pods {
 		if name := p.Labels[sakkara.MemberLabel]; sakkara.GroupName(name) != s.unit.Name {
-			s.unit.AtLeast(1, fmt.Sprintf("pod %s is of group %q by its label %s, and was made as one of group %s: create it anew",
-				p.Name, name, sakkara.MemberLabel, s.unit.Name))
+			s.unit.AtLeast(
+				1,
+				fmt.Sprintf("pod %s is of group %q by its label %s, and was made as one of group %s: create it anew",
+					p.Name, name, sakkara.MemberLabel, s.unit.Name),
+			)
 			return nil
 		}
 	}
@@ -74,12 +77,17 @@ func notWith(g *sakkara.Group, s *facts) string {
 			if p.Annotations[key] != "" && len(s.unit.Near) > 0 {
 				return fmt.Sprintf(
 					"pod %s says by annotation %s how near its group has to be, and the ConfigMap of the group does by constraints: leave one of them out",
-					p.Name, key)
+					p.Name,
+					key,
+				)
 			}
 		}
 	}
 	if key := g.Alike(); key != "" && len(roles) > 1 {
-		return fmt.Sprintf("%s counts pods that ask for the same, and those of the group differ: give all the same requests, selectors and tolerations", key)
+		return fmt.Sprintf(
+			"%s counts pods that ask for the same, and those of the group differ: give all the same requests, selectors and tolerations",
+			key,
+		)
 	}
 	return ""
 }
@@ -98,9 +106,17 @@ func reconstrained(s facts, asks []kueue.PodSet) bool {
 }
 
 // groupMap finds the ConfigMap of a group of a namespace. wrong says why there is none that counts.
-func (r *reconciler) groupMap(ctx context.Context, namespace, group string) (found *corev1.ConfigMap, wrong string, err error) {
+func (r *reconciler) groupMap(
+	ctx context.Context,
+	namespace, group string,
+) (found *corev1.ConfigMap, wrong string, err error) {
 	var all corev1.ConfigMapList
-	if err := r.Live.List(ctx, &all, client.InNamespace(namespace), client.HasLabels{sakkara.GroupLabel}); err != nil {
+	if err := r.Live.List(
+		ctx,
+		&all,
+		client.InNamespace(namespace),
+		client.HasLabels{sakkara.GroupLabel},
+	); err != nil {
 		return nil, "", fmt.Errorf("list ConfigMaps of groups in namespace %s: %w", namespace, err)
 	}
 	of := slices.DeleteFunc(all.Items, func(m corev1.ConfigMap) bool { return m.Data["name"] != group })
@@ -116,7 +132,11 @@ func (r *reconciler) groupMap(ctx context.Context, namespace, group string) (fou
 		names[i] = of[i].Name
 	}
 	slices.Sort(names)
-	return nil, fmt.Sprintf("ConfigMaps %s have %q for their key name: leave one of them", strings.Join(names, " and "), group), nil
+	return nil, fmt.Sprintf(
+		"ConfigMaps %s have %q for their key name: leave one of them",
+		strings.Join(names, " and "),
+		group,
+	), nil
 }
 
 // report tells the ConfigMap of a group where its pods are, once all have nodes, and when they were stopped.
@@ -221,7 +241,13 @@ func (r *reconciler) levels(ctx context.Context, w *kueue.Workload) (out []strin
 		given := w.Status.Admission.PodSetAssignments[i].Flavors
 		for _, name := range slices.Sorted(maps.Values(given)) {
 			var f kueue.ResourceFlavor
-			if err := r.Client.Get(ctx, types.NamespacedName{Name: string(name)}, &f); client.IgnoreNotFound(err) != nil {
+			if err := r.Client.Get(
+				ctx,
+				types.NamespacedName{Name: string(name)},
+				&f,
+			); client.IgnoreNotFound(
+				err,
+			) != nil {
 				return nil, fmt.Errorf("read flavor %s: %w", name, err)
 			}
 			if f.Spec.TopologyName == nil {

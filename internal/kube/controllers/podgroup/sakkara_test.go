@@ -73,7 +73,9 @@ func (b *bench) ranked() string {
 // place gives a pod a node of a rack.
 func (b *bench) place(pod, node, rack string) {
 	b.t.Helper()
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, Labels: map[string]string{"sakkara.topology.rack": rack}}}
+	n := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: node, Labels: map[string]string{"sakkara.topology.rack": rack}},
+	}
 	if err := b.Client.Create(b.t.Context(), n); client.IgnoreAlreadyExists(err) != nil {
 		b.t.Fatal(err)
 	}
@@ -98,10 +100,15 @@ func (b *bench) place(pod, node, rack string) {
 func TestGroupOfSakkara(t *testing.T) {
 	b := newBench(t, managed("w-1", ofSakkara), managed("master-0", ofSakkara))
 	b.settle("g")
-	if got := b.messages(); b.workload("g") != nil || len(got) != 1 || !strings.Contains(got[0], `label sakkara.group whose key name is "g": create it`) {
+	if got := b.messages(); b.workload("g") != nil || len(got) != 1 ||
+		!strings.Contains(got[0], `label sakkara.group whose key name is "g": create it`) {
 		t.Fatalf("without a ConfigMap it says %q", got)
 	}
-	if r, err := b.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "g"}}); r.RequeueAfter == 0 || err != nil {
+	if r, err := b.Reconcile(
+		t.Context(),
+		reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "g"}},
+	); r.RequeueAfter == 0 ||
+		err != nil {
 		t.Fatalf("nothing wakes it when there is one: %v, %v", r, err)
 	}
 	m := groupMap("any-name", "3", `{"rack": {"hard": true}}`)
@@ -117,7 +124,8 @@ func TestGroupOfSakkara(t *testing.T) {
 	}
 	b.settle("g")
 	w := b.workload("g")
-	if w == nil || w.Spec.PodSets[0].Count != 3 || *w.Spec.PodSets[0].TopologyRequest.Required != "sakkara.topology.rack" {
+	if w == nil || w.Spec.PodSets[0].Count != 3 ||
+		*w.Spec.PodSets[0].TopologyRequest.Required != "sakkara.topology.rack" {
 		t.Fatalf("its Workload is %+v", w)
 	}
 	b.admit("g")
@@ -198,7 +206,8 @@ func TestConfigMapAfterPodGroup(t *testing.T) {
 	b.settle("g")
 	b.expect("one is the group, and the other is queued by itself", "a started+, b held+")
 	for _, p := range b.pods() {
-		if p.Name == "b" && (p.Labels[sakkara.MemberLabel]+p.Labels[api.PodGroupLabel] != "" || podmeta.Group(&p) != "") {
+		if p.Name == "b" &&
+			(p.Labels[sakkara.MemberLabel]+p.Labels[api.PodGroupLabel] != "" || podmeta.Group(&p) != "") {
 			t.Errorf("it is of a group still: %v", p.Labels)
 		}
 	}
@@ -208,7 +217,11 @@ func TestConfigMapAfterPodGroup(t *testing.T) {
 func TestConstraintsOfAWaitingGroup(t *testing.T) {
 	b := newBench(t, managed("a", ofSakkara), groupMap("m", "1", `{"rack": {"hard": true}}`))
 	b.settle("g")
-	if r, err := b.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "g"}}); r.RequeueAfter == 0 || err != nil {
+	if r, err := b.Reconcile(
+		t.Context(),
+		reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "g"}},
+	); r.RequeueAfter == 0 ||
+		err != nil {
 		t.Fatalf("the ConfigMap is not looked at again: %v, %v", r, err)
 	}
 	for constraints, want := range map[string]string{`{"zone": {"hard": true}}`: "sakkara.topology.zone", `{}`: ""} {
@@ -256,7 +269,8 @@ func TestRolesOfAGroup(t *testing.T) {
 		groupMap("m", "3", `{"rack": {"hard": true}}`))
 	b.settle("g")
 	w := b.workload("g")
-	if w == nil || len(w.Spec.PodSets) != 2 || *w.Spec.PodSets[0].TopologyRequest.PodSetGroupName != *w.Spec.PodSets[1].TopologyRequest.PodSetGroupName {
+	if w == nil || len(w.Spec.PodSets) != 2 ||
+		*w.Spec.PodSets[0].TopologyRequest.PodSetGroupName != *w.Spec.PodSets[1].TopologyRequest.PodSetGroupName {
 		t.Fatalf("its Workload is %+v", w)
 	}
 	b.admit("g")

@@ -32,7 +32,10 @@ func (u *Unit) near(sets []kueue.PodSet) {
 	}
 	index := ""
 	if len(sets) == 1 { // an index counts all pods of a group
-		index = cmp.Or(sets[0].Template.Annotations[kueue.PodGroupPodIndexLabelAnnotation], kueue.PodGroupPodIndexLabel)
+		index = cmp.Or(
+			sets[0].Template.Annotations[kueue.PodGroupPodIndexLabelAnnotation],
+			kueue.PodGroupPodIndexLabel,
+		)
 		if ranked {
 			index = sakkara.RankLabel
 		}
@@ -58,7 +61,10 @@ func (u *Unit) Rank(start []*corev1.Pod, sets []kueue.PodSet) {
 	taken := map[int]bool{}
 	for _, p := range u.Pods {
 		starts := slices.ContainsFunc(start, func(o *corev1.Pod) bool { return o.UID == p.UID && o.Name == p.Name })
-		if n, err := strconv.Atoi(p.Labels[sakkara.RankLabel]); err == nil && u.counts(p) && !starts && !podmeta.Gated(p) {
+		if n, err := strconv.Atoi(
+			p.Labels[sakkara.RankLabel],
+		); err == nil && u.counts(p) && !starts &&
+			!podmeta.Gated(p) {
 			taken[n] = true
 		}
 	}

@@ -35,14 +35,16 @@ func TestNearOfAGroup(t *testing.T) {
 	u.AtLeast(2, "")
 	u.Near = map[string]string{kueue.PodSetRequiredTopologyAnnotation: "rack"}
 	sets := u.PodSets()
-	if r := sets[0].TopologyRequest; len(sets) != 1 || r == nil || *r.Required != "rack" || *r.PodIndexLabel != sakkara.RankLabel {
+	if r := sets[0].TopologyRequest; len(sets) != 1 || r == nil || *r.Required != "rack" ||
+		*r.PodIndexLabel != sakkara.RankLabel {
 		t.Errorf("alike pods ask for %+v", sets)
 	}
 	if u.Pods[0].Annotations[kueue.PodSetRequiredTopologyAnnotation] != "" {
 		t.Error("the pods were changed")
 	}
 	u.Near = nil
-	if r := u.PodSets()[0].TopologyRequest; r == nil || r.Required != nil || *r.PodIndexLabel != sakkara.RankLabel {
+	if r := u.PodSets()[0].TopologyRequest; r == nil || r.Required != nil ||
+		*r.PodIndexLabel != sakkara.RankLabel {
 		t.Errorf("places of pods that may be anywhere do not follow ranks: %+v", r)
 	}
 	u = pod.NewUnit([]*corev1.Pod{aPod("a", 0, member("x")), aPod("b", 1, member("y"))}, nil)

@@ -35,7 +35,12 @@ func GangGroups() []string {
 
 // GroupLabels and GroupAnnotations are those by which pods name a group that they start with.
 func GroupLabels() []string {
-	return []string{podgroup.PodGroupLabel, podgroup.OldPodGroupLabel, kueue.PodGroupNameLabel, sakkara.MemberLabel}
+	return []string{
+		podgroup.PodGroupLabel,
+		podgroup.OldPodGroupLabel,
+		kueue.PodGroupNameLabel,
+		sakkara.MemberLabel,
+	}
 }
 
 // GroupAnnotations are explained at [GroupLabels].

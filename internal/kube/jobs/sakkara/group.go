@@ -74,7 +74,10 @@ func readConstraints(text string) ([]Constraint, error) {
 	}
 	d := json.NewDecoder(strings.NewReader(text))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return nil, fmt.Errorf("%s: write a JSON object of levels, such as {\"rack\": {\"type\": \"pack\"}}", constraintsKey)
+		return nil, fmt.Errorf(
+			"%s: write a JSON object of levels, such as {\"rack\": {\"type\": \"pack\"}}",
+			constraintsKey,
+		)
 	}
 	var out, nodes []Constraint
 	seen := map[string]bool{}
@@ -122,7 +125,10 @@ func readConstraint(raw json.RawMessage, at string) (Constraint, error) {
 			return c, fmt.Errorf("%s.%s: it cannot be a %s", at, wrong.Field, wrong.Value)
 		}
 		return c, fmt.Errorf(
-			"%s: %s; type, hard, partitions, min, max and factor are known", at, strings.TrimPrefix(err.Error(), "json: "))
+			"%s: %s; type, hard, partitions, min, max and factor are known",
+			at,
+			strings.TrimPrefix(err.Error(), "json: "),
+		)
 	}
 	if c.Type != "" && c.Type != pack && c.Type != spread {
 		return c, fmt.Errorf("%s.type: %q is neither pack nor spread", at, c.Type)

@@ -12,7 +12,9 @@ import (
 // What a ConfigMap says is read as it is written, in the order in which levels are listed, nodes last.
 func TestReadGroup(t *testing.T) {
 	got, err := sakkara.ReadGroup(map[string]string{
-		"name": "train", "size": "8", "priority": "-3",
+		"name":        "train",
+		"size":        "8",
+		"priority":    "-3",
 		"constraints": `{"node": {"factor": 2}, "zone": {}, "rack": {"type": "spread", "hard": true, "partitions": 2, "min": 1, "max": 4}}`,
 		"status":      "Bound",
 	})

@@ -95,7 +95,12 @@ func (g *Group) Alike() string {
 func (c *Constraint) mask(label string, n, below int32) (mask, error) {
 	at := constraintsKey + "." + c.Level
 	if errs := validation.IsQualifiedName(label); len(errs) > 0 || c.Level == "" {
-		return mask{}, fmt.Errorf("%s: %q is no name of a level: %s", constraintsKey, c.Level, strings.Join(errs, "; "))
+		return mask{}, fmt.Errorf(
+			"%s: %q is no name of a level: %s",
+			constraintsKey,
+			c.Level,
+			strings.Join(errs, "; "),
+		)
 	}
 	m := mask{level: c.Level, label: label, unit: below, most: n}
 	if c.Factor > 1 {
@@ -114,7 +119,13 @@ func (c *Constraint) mask(label string, n, below int32) (mask, error) {
 		}
 		share := n / k
 		if share%m.unit != 0 {
-			return m, fmt.Errorf("%s.partitions: each of %d has %d pods, which are no multiple of %d", at, k, share, m.unit)
+			return m, fmt.Errorf(
+				"%s.partitions: each of %d has %d pods, which are no multiple of %d",
+				at,
+				k,
+				share,
+				m.unit,
+			)
 		}
 		m.unit, m.most = share, min(m.most, share)
 	}

@@ -75,7 +75,10 @@ func slices(of ...any) string {
 		size, _ := of[i+1].(int)
 		out = append(out, kueue.PodsetSliceRequiredTopologyConstraint{Topology: label, Size: int32(size)})
 	}
-	text, _ := json.Marshal(out)
+	text, err := json.Marshal(out)
+	if err != nil {
+		panic(err)
+	}
 	return string(text)
 }
 
