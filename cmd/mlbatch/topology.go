@@ -4,14 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
-	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/view"
 )
@@ -42,7 +38,7 @@ value is the label of the level; podset-preferred-topology asks for it where it 
 		Args: cobra.NoArgs,
 	})
 	cmd.Flags().StringVar(&name, "topology", "", "`Topology` whose levels are shown")
-	cmd.AddCommand(newTopologyDetectCommand())
+	cmd.AddCommand(newTopologyDetectCommand(), newTopologyFromSakkaraCommand())
 	return cmd
 }
 
@@ -117,20 +113,63 @@ type detected struct {
 }
 
 func (d detected) print(w io.Writer, _ *query) error {
-	t := kueue.Topology{
-		TypeMeta:   metav1.TypeMeta{APIVersion: kueue.GroupVersion.String(), Kind: "Topology"},
-		ObjectMeta: metav1.ObjectMeta{Name: "detected"},
-	}
-	for _, level := range d.levels {
-		t.Spec.Levels = append(t.Spec.Levels, kueue.TopologyLevel{NodeLabel: level})
-	}
-	text, err := yaml.Marshal(&t)
+	text, err := cli.TopologyManifest("detected", d.levels)
 	if err != nil {
-		return fmt.Errorf("write the Topology: %w", err)
+		return err
 	}
 	for _, odd := range d.odd {
 		fmt.Fprintf(w, "# %s\n", odd)
 	}
-	_, err = io.WriteString(w, strings.ReplaceAll(string(text), "  creationTimestamp: null\n", ""))
+	_, err = io.WriteString(w, text)
+	return err
+}
+
+// newTopologyFromSakkaraCommand prints what a tree of Sakkara's is here.
+func newTopologyFromSakkaraCommand() *cobra.Command {
+	var namespace string
+	list := &readCommand{
+		instead: "a manifest",
+		flags: func(cmd *cobra.Command) {
+			cmd.Flags().
+				StringVarP(&namespace, "namespace", "n", "", "`namespace` of the ConfigMap, if there are several")
+		},
+		read: func(ctx context.Context, q *query) (found, error) {
+			name := ""
+			if len(q.args) > 0 {
+				name = q.args[0]
+			}
+			tree, err := cli.SakkaraTree(ctx, q.c, namespace, name)
+			if err != nil {
+				return nil, err
+			}
+			_, nodes, err := cli.TopologyOf(ctx, q.c, "")
+			if err != nil {
+				return nil, err
+			}
+			text, err := cli.TreeManifests(tree, nodes)
+			return manifestText(text), err
+		},
+	}
+	return list.command(&cobra.Command{
+		Use:   "from-sakkara [CONFIGMAP]",
+		Short: "Print the Topology and the labels of nodes that stand for a tree of Sakkara's",
+		Long: `Print, as manifests, the Topology and the labels of nodes that stand for the tree of a ConfigMap
+with the label sakkara.topology. A level NAME is the label sakkara.topology.NAME, which Sakkara
+itself reads where it has no tree; a name with a slash is a label as it is. Nodes that are only
+in the tree, or not in it, are told in comments. Nodes that come later need the labels, too.`,
+		Example: `  # what would it be?
+  mlbatch topology from-sakkara
+
+  # make it; then name the Topology in the ResourceFlavor, spec.topologyName
+  mlbatch topology from-sakkara | mlbatch kubectl apply -f -`,
+		Args: cobra.MaximumNArgs(1),
+	})
+}
+
+// manifestText is manifests in YAML.
+type manifestText string
+
+func (m manifestText) print(w io.Writer, _ *query) error {
+	_, err := io.WriteString(w, string(m))
 	return err
 }

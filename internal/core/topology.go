@@ -29,6 +29,9 @@ type TopologyRequest struct {
 	// Balanced is the level of which domains should have equal shares of the pods, as few domains as do; "" for none.
 	// Where no equal shares have room the pods go as near to each other as they can.
 	Balanced string
+	// Spread is the level of which domains should have equal shares of the pods, as many domains as do; "" for none.
+	// Balanced goes before it. Where no equal shares have room the pods go as near to each other as they can.
+	Spread string
 	// Optional says that it counts only where the flavor has a topology with all its levels.
 	Optional bool
 	// AnyLabel says that it may name any label of nodes: one that is no level of the flavor's topology stands
@@ -73,18 +76,20 @@ func (r TopologyRequest) In(t Topology) (TopologyRequest, Topology) {
 
 // Empty reports whether it asks for nothing.
 func (r TopologyRequest) Empty() bool {
-	return r.Required == "" && r.Preferred == "" && r.Balanced == "" && len(r.Slices)+len(r.Parents) == 0
+	return r.Required == "" && r.Preferred == "" && r.Balanced == "" && r.Spread == "" &&
+		len(r.Slices)+len(r.Parents) == 0
 }
 
 // Equal reports whether two requests ask for the same.
 func (r TopologyRequest) Equal(o TopologyRequest) bool {
 	return r.Required == o.Required && r.Preferred == o.Preferred && r.Balanced == o.Balanced &&
+		r.Spread == o.Spread &&
 		r.Optional == o.Optional && r.AnyLabel == o.AnyLabel && slices.Equal(r.Slices, o.Slices) &&
 		slices.Equal(r.Parents, o.Parents)
 }
 
 // Levels lists the levels that the request names, each once: those of its parents first and the required one then,
-// slices coarse to fine, the preferred one last.
+// slices coarse to fine, the preferred one last, and nothing behind nodes.
 func (r TopologyRequest) Levels() []string {
 	var out []string
 	add := func(level string) {
@@ -100,18 +105,22 @@ func (r TopologyRequest) Levels() []string {
 		add(s.Level)
 	}
 	add(r.Balanced)
+	add(r.Spread)
 	add(r.Preferred)
+	if i := slices.Index(out, HostnameLabel); i >= 0 {
+		out = append(slices.Delete(out, i, i+1), HostnameLabel)
+	}
 	return out
 }
 
 // Missing is a level that the request names and the topology lacks; "" if it has all, or if there is no
-// topology: then the labels that the request names are the levels.
+// topology: then the labels that the request names are the levels. None lacks nodes: what is narrowest is one.
 func (t *Topology) Missing(r TopologyRequest) string {
 	if len(t.Levels) == 0 {
 		return ""
 	}
 	for _, level := range r.Levels() {
-		if !slices.Contains(t.Levels, level) {
+		if level != HostnameLabel && !slices.Contains(t.Levels, level) {
 			return level
 		}
 	}
@@ -132,6 +141,9 @@ func (r TopologyRequest) Key(b *strings.Builder) {
 	b.WriteString("^" + strconv.Quote(r.Required) + strconv.Quote(r.Preferred))
 	if r.Balanced != "" {
 		b.WriteString("=" + strconv.Quote(r.Balanced))
+	}
+	if r.Spread != "" {
+		b.WriteString("~" + strconv.Quote(r.Spread))
 	}
 	for _, s := range r.Slices {
 		b.WriteString(strconv.Quote(s.Level) + strconv.Itoa(int(s.Size)) + ";")

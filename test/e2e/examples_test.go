@@ -45,7 +45,11 @@ const (
 	noServer = "a simulated node runs no processes"
 )
 
-// inRack puts all nodes into a rack.
+// sakkaraTree is the ConfigMap of a topology.
+const sakkaraTree = `kubectl create configmap sakkara-tree --from-literal=name=tree --from-literal='tree={"r1": {"node-0": {}}}' && ` +
+	"kubectl label configmap sakkara-tree sakkara.topology="
+
+// inRack puts all nodes into one rack.
 const inRack = "kubectl label nodes --all --overwrite cloud.provider.com/topology-rack=rack-1"
 
 // stages are the examples that cannot simply be typed, by their text.
@@ -204,6 +208,16 @@ func stages() map[string]staged {
 		},
 		"mlbatch topology detect": {
 			why: "no node has a label that says where it is", before: inRack, says: "topology-rack",
+		},
+		"mlbatch topology from-sakkara": {
+			why: "no ConfigMap says it", before: sakkaraTree, says: "sakkara.topology.rack",
+			after: "kubectl delete configmap sakkara-tree",
+		},
+		"mlbatch topology from-sakkara | mlbatch kubectl apply -f -": {
+			why:    "no ConfigMap says it",
+			before: sakkaraTree,
+			after:  "kubectl delete configmap sakkara-tree && kubectl delete topology tree",
+			says:   "created",
 		},
 		"mlbatch topology detect | mlbatch kubectl apply -f -": {
 			why:    "no node has a label that says where it is",

@@ -107,8 +107,11 @@ const (
 	// BalancedTopologyAnnotation, on pods, is the level of which domains should have equal shares of the pods of their
 	// set, as few domains as do: 24 pods as 12 and 12, not as 18 and 6.
 	BalancedTopologyAnnotation = "mlbatch.dev/podset-balanced-topology"
+	// SpreadTopologyAnnotation, on pods, is the level of which domains should have equal shares of the pods of their
+	// set, as many domains as do. BalancedTopologyAnnotation goes before it.
+	SpreadTopologyAnnotation = "mlbatch.dev/podset-spread-topology"
 	// MaxPerDomainAnnotation, on pods, is how many pods of their set a domain has at most, as "LABEL=N": 16 of the 18
-	// nodes of a rack, so that two may fail.
+	// nodes of a rack, so that two may fail. For several labels there are several, with commas between them.
 	MaxPerDomainAnnotation = "mlbatch.dev/podset-max-per-domain"
 	// TopologyGroupsAnnotation, on pods, names groups that their set is in, as "LABEL=GROUP", with commas, the widest
 	// first: all sets of the job that name a group are in one domain of its level, whatever they ask for beside.

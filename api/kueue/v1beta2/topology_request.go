@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
@@ -35,15 +37,36 @@ func TopologyRequestOf(annotations map[string]string) *PodSetTopologyRequest {
 	return r
 }
 
-// MaxPerDomainOf reads from the annotations of pods how many of their set a domain of a level has at most; 0 if they do
+// DomainMaximum is how many pods of a set a domain of a level has at most.
+type DomainMaximum struct {
+	Level string
+	Most  int32
+}
+
+// MaxPerDomainOf reads from the annotations of pods how many of their set domains have at most; none if they do
 // not say, or what they say is not meant so: see TopologyRequestFault.
-func MaxPerDomainOf(annotations map[string]string) (level string, most int32) {
-	level, number, _ := strings.Cut(annotations[MaxPerDomainAnnotation], "=")
-	n, err := strconv.ParseInt(number, 10, 32)
-	if err != nil || n < 1 || level == "" || levelFault(level) != "" {
-		return "", 0
+func MaxPerDomainOf(annotations map[string]string) []DomainMaximum {
+	text, has := annotations[MaxPerDomainAnnotation]
+	if !has {
+		return nil
 	}
-	return level, int32(n)
+	var out []DomainMaximum
+	levels := 0
+	for part := range strings.SplitSeq(text, ",") {
+		level, number, _ := strings.Cut(strings.TrimSpace(part), "=")
+		n, err := strconv.ParseInt(number, 10, 32)
+		if err != nil || n < 1 || level == "" || levelFault(level) != "" {
+			return nil
+		}
+		if level != corev1.LabelHostname {
+			levels++
+		}
+		out = append(out, DomainMaximum{level, int32(n)})
+	}
+	if levels > mostLimitedLevels {
+		return nil
+	}
+	return out
 }
 
 // TopologyGroup is a group of pod sets of a job that are in one domain of a level.
@@ -111,6 +134,30 @@ func written(m map[string]string, key string) *string {
 	return nil
 }
 
+// LevelsNamed are the levels that a word means: the one that is called so or, if none is, those that have it as their
+// last part, as rack is for cloud.provider.com/topology-rack.
+func LevelsNamed(levels []string, word string) (found []string) {
+	for _, level := range levels {
+		switch last := level[strings.LastIndexAny(level, "/.-")+1:]; {
+		case level == word:
+			return []string{level}
+		case last == word && !slices.Contains(found, level):
+			found = append(found, level)
+		}
+	}
+	return found
+}
+
+// NearAnnotations are those of pods that say how near to each other they want to be, in our words.
+func NearAnnotations() []string {
+	return []string{
+		PodSetRequiredTopologyAnnotation, PodSetPreferredTopologyAnnotation, PodSetUnconstrainedTopologyAnnotation,
+		PodSetSliceRequiredTopologyAnnotation, PodSetSliceSizeAnnotation,
+		PodSetSliceRequiredTopologyConstraintsAnnotation, BalancedTopologyAnnotation, SpreadTopologyAnnotation,
+		MaxPerDomainAnnotation, TopologyGroupsAnnotation,
+	}
+}
+
 // TopologyRequestFault says what of the annotations of pods about how near they want to be cannot be meant, and
 // which annotation that is; "" if all can.
 func TopologyRequestFault(annotations map[string]string) (key, fault string) {
@@ -119,18 +166,19 @@ func TopologyRequestFault(annotations map[string]string) (key, fault string) {
 	}
 	for _, level := range []string{
 		PodSetRequiredTopologyAnnotation, PodSetPreferredTopologyAnnotation, PodSetSliceRequiredTopologyAnnotation,
-		BalancedTopologyAnnotation,
+		BalancedTopologyAnnotation, SpreadTopologyAnnotation,
 	} {
 		if f := levelFault(annotations[level]); f != "" {
 			return level, f
 		}
 	}
 	if text, has := annotations[MaxPerDomainAnnotation]; has {
-		if _, most := MaxPerDomainOf(annotations); most == 0 {
+		if MaxPerDomainOf(annotations) == nil {
 			return MaxPerDomainAnnotation,
 				fmt.Sprintf(
-					"%q is not a label of nodes and a number of pods, such as cloud.provider.com/topology-rack=16",
+					"%q is not a label of nodes and a number of pods, such as cloud.provider.com/topology-rack=16, or up to %d of them with commas",
 					text,
+					mostLimitedLevels,
 				)
 		}
 	}
@@ -162,6 +210,7 @@ func TopologyRequestFault(annotations map[string]string) (key, fault string) {
 const (
 	mostSliceLayers    = 3
 	mostTopologyGroups = 4
+	mostLimitedLevels  = 3 // beside nodes
 	longestLevel       = 63
 )
 

@@ -26,6 +26,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/sakkara"
 )
 
 const (
@@ -44,7 +45,7 @@ const (
 	sharedMemory     = "dshm"
 	keyVolume        = "private-ssh-git-deploy-key"
 	hostsVolume      = "github-known-hosts"
-	rankLabel        = "sakkara.member.rank"
+	rankLabel        = sakkara.RankLabel
 	networkKey       = "k8s.v1.cni.cncf.io/networks"
 )
 

@@ -90,6 +90,11 @@ var wrong = map[string]struct{ why, text, want string }{
 		job("", "", "      nodeSelector: {beta.kubernetes.io/os: linux}", ""),
 		`f:12:22: warning: Job a: spec.template.spec.nodeSelector[beta.kubernetes.io/os]: nodes no longer have this label: use kubernetes.io/os (deprecated)`,
 	},
+	"sakkara": {
+		"its pods would wait",
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {sakkara.group: ''}}\ndata:\n  name: g\n  size: '7'\n  constraints: '{\"rack\": {\"partitions\": 2}}'",
+		"f:7:3: error: ConfigMap a: data.constraints: constraints.rack.partitions: 7 pods cannot be cut into 2 equal parts (sakkara)",
+	},
 	"no-queue": {
 		"it is held",
 		strings.Replace(job("", "", "", ""), "kueue.x-k8s.io/queue-name", "x", 1),
@@ -281,6 +286,9 @@ func TestMore(t *testing.T) {
 		"TooLarge":     {"even an empty node", job("", "", "", "limits: {cpu: 5, memory: 1Gi}"), true, []string{"no node has room for one of its 1 pods, even empty: it asks for cpu 5, memory 1Gi"}},
 		"NotCovered":   {"a queue without it", job("", "", "", "limits: {cpu: 1, memory: 1Gi, nvidia.com/gpu: 1}"), true, []string{"no node has room", "its queue blue has no quota of nvidia.com/gpu"}},
 		"OverQuota":    {"more than all have", job("", "  parallelism: 3\n  completions: 3", "", "limits: {cpu: 2, memory: 23Gi}"), true, []string{"no node", "it asks for 69Gi of memory, and its queue blue and all that lend to it have 64Gi"}},
+		"SakkaraTree":  {"it has no tree", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {sakkara.topology: ''}}\ndata: {name: t}", false, []string{"ConfigMap a: data.tree: tree: write a JSON object"}},
+		"SakkaraName":  {"no pod is of it", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {sakkara.group: ''}}\ndata: {size: '2'}", false, []string{"data.name: name: name the group"}},
+		"ConfigMap":    {"it is none of Sakkara's", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {size: x}", false, nil},
 		"Class":        {"the cluster knows its own", job("", "", "      priorityClassName: high-priority", ""), true, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/finding"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/sakkara"
 	"github.com/mlbatch/mlbatch/internal/strict"
 	"github.com/mlbatch/mlbatch/internal/view"
 )
@@ -155,6 +157,14 @@ func Rules() []Rule {
 			priorityClass,
 		},
 		{
+			"sakkara",
+			finding.Error,
+			"a ConfigMap of a group or a tree of Sakkara's that contradicts itself: the pods of the group wait",
+			"mend the key that the message names",
+			false,
+			ofSakkara,
+		},
+		{
 			"queue-missing",
 			finding.Error,
 			"a queue that is not in the namespace",
@@ -187,6 +197,36 @@ func Rules() []Rule {
 			dryRun,
 		},
 	}
+}
+
+// ofSakkara asks what is read of the ConfigMaps of Sakkara's.
+func ofSakkara(s *subject) []hit {
+	m, is := s.typed.(*corev1.ConfigMap)
+	if !is {
+		return nil
+	}
+	var err error
+	if _, labelled := m.Labels[sakkara.GroupLabel]; labelled {
+		err = groupFault(m.Data)
+	} else if _, labelled := m.Labels[sakkara.TopologyLabel]; labelled {
+		_, err = sakkara.ReadTree(m.Data)
+	}
+	if err == nil {
+		return nil
+	}
+	key := err.Error()
+	return []hit{{path: "data." + key[:strings.IndexAny(key, ".:")], message: key}}
+}
+
+func groupFault(data map[string]string) error {
+	g, err := sakkara.ReadGroup(data)
+	if err == nil {
+		_, err = g.Near(nil)
+	}
+	if err == nil && g.Name == "" {
+		err = errors.New("name: name the group, as its pods do by the label " + sakkara.MemberLabel)
+	}
+	return err
 }
 
 func unknownFields(s *subject) []hit {

@@ -405,6 +405,8 @@ func (s *script) job(key string, args []string) error {
 			})
 		case f == "balance":
 			p.Topology.Balanced = v
+		case f == "scatter":
+			p.Topology.Spread = v
 		case f == "near":
 			p.Topology.Required = v
 		case f == "anylabel":

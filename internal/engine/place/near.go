@@ -123,7 +123,7 @@ func (s *Nodes) find(set Set, v View, within int32, own []Hold) ([]Spot, bool) {
 	}
 	f := &finder{s: s, ix: ix, class: set.Class, near: near, view: v, own: own}
 	f.keep(set.Peers)
-	if len(f.kept)+len(near.limits) == 0 && near.skew == nil && near.divides(set.Count) {
+	if len(f.kept)+len(near.limits) == 0 && near.skew == nil && !near.wide && near.divides(set.Count) {
 		if n, ok := f.onOneNode(set.Count, within); ok {
 			return []Spot{{n, set.Count}}, true
 		}
@@ -140,12 +140,15 @@ func (s *Nodes) find(set Set, v View, within int32, own []Hold) ([]Spot, bool) {
 }
 
 // nearest places pods in one domain that is as narrow as possible or, if they should have equal shares of domains of
-// a level and one does not hold all, in such shares; false if there is no place.
+// a level and one does not hold all, or they should be spread, in such shares; false if there is no place.
 func (f *finder) nearest(want, within int32) bool {
 	near := f.near
 	domains := near.tree.domains
+	if near.wide && len(f.kept) == 0 && f.balance(near.preferred, want, within) {
+		return true
+	}
 	for level := len(near.tree.levels) - 1; level >= near.required; level-- {
-		if level == near.balanced-1 && len(f.kept) == 0 && f.balance(want, within) {
+		if level == near.balanced-1 && !near.wide && len(f.kept) == 0 && f.balance(level, want, within) {
 			return true
 		}
 		best, least := int32(-1), noCost()

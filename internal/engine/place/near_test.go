@@ -522,9 +522,10 @@ func (x *naive) within(given []int32, l core.Limit) bool {
 }
 
 // balance is how well shares of domains of the balanced level are equal: whether one of them holds all or, if not,
-// whether shares differ by one slice at most, how wide the domain of all is, and how many there are.
+// whether shares differ by one slice at most, how wide the domain of all is, and how many there are. Where pods are
+// spread, one domain is not enough, several are better than few, and no narrower one counts than is preferred.
 func (x *naive) balance(given []int32) []int64 {
-	level, unit := slices.Index(blocks.Levels, x.is.Balanced), int32(1)
+	level, unit := slices.Index(blocks.Levels, x.is.Balanced+x.is.Spread), int32(1)
 	for _, slice := range x.is.Slices {
 		if slices.Index(blocks.Levels, slice.Level) >= level {
 			unit = slice.Size
@@ -539,7 +540,16 @@ func (x *naive) balance(given []int32) []int64 {
 		}
 	}
 	counts := slices.Sorted(maps.Values(u))
-	switch {
+	switch equal := u[""] == 0 && counts[len(counts)-1]-counts[0] <= unit; {
+	case x.is.Spread != "" && (!equal || len(counts) < 2):
+		return []int64{2, 0, 0}
+	case x.is.Spread != "":
+		preferred := slices.Index(blocks.Levels, x.is.Preferred)
+		return []int64{
+			1,
+			-int64(min(span, max(preferred, slices.Index(blocks.Levels, x.is.Required)))),
+			-int64(len(counts)),
+		}
 	case span >= level:
 		return []int64{0, 0, 0}
 	case u[""] == 0 && counts[len(counts)-1]-counts[0] <= unit:
@@ -655,6 +665,10 @@ func TestPlacesAreTheBestThereAre(t *testing.T) {
 			{Balanced: "rack", Required: "block"},
 			{Balanced: "block"},
 			{Balanced: "block", Slices: []core.PodSetSlice{{Level: "rack", Size: 2}}},
+			{Spread: "rack"},
+			{Spread: "rack", Preferred: "block"},
+			{Spread: "rack", Required: "block"},
+			{Spread: "block", Slices: []core.PodSetSlice{{Level: "rack", Size: 2}}},
 		}).Draw(t, "request")
 		limits := rapid.SampledFrom([][]core.Limit{
 			nil, nil, nil,
@@ -737,13 +751,13 @@ func TestPlacesAreTheBestThereAre(t *testing.T) {
 				t.Fatalf("run %d of %d pods is not in one %s: %s", run, slice.Size, slice.Level, spotsText(spots[0]))
 			}
 		}
-		if is.Balanced != "" && len(limits) == 0 && !greedy {
+		if is.Balanced+is.Spread != "" && len(limits) == 0 && !greedy {
 			if best, got := x.evenest(set.Count), x.balance(given); !slices.Equal(best, got) {
 				t.Fatalf("%s is balanced as %v, and there is a place for %v", spotsText(spots[0]), got, best)
 			}
 		}
 		switch got := x.price(given); {
-		case is.Balanced != "" || spreads || len(limits) > 0 && (limits[0].Level == "zone" || len(is.Slices) > 0): // not decided by price alone
+		case is.Balanced+is.Spread != "" || spreads || len(limits) > 0 && (limits[0].Level == "zone" || len(is.Slices) > 0): // not decided by price alone
 		case greedy && got[0] != x.best[0]:
 			t.Fatalf("%s spans a wider domain than it has to", spotsText(spots[0]))
 		case !greedy && !slices.Equal(got, x.best):

@@ -561,11 +561,11 @@ func (f *finder) holds() bool {
 	return true
 }
 
-// balance places pods so that domains of the balanced level have equal shares, as few of these as do, in one domain
-// as narrow as there is one; false if there is none, or one domain of that level holds all.
-func (f *finder) balance(want, within int32) bool {
-	t := f.near.tree
-	for level := f.near.balanced - 1; level >= f.near.required; level-- {
+// balance places pods so that domains of the balanced level have equal shares, as few of these as do or, if they are
+// spread, as many, in one domain as narrow as there is one, of the given level at most; false if there is none.
+func (f *finder) balance(narrowest int, want, within int32) bool {
+	t, near := f.near.tree, f.near
+	for level := narrowest; level >= near.required; level-- {
 		var best []portion
 		at := root
 		for i := range t.domains {
@@ -574,7 +574,11 @@ func (f *finder) balance(want, within int32) bool {
 				continue
 			}
 			is := f.shares(d, int64(want))
-			if is != nil && (best == nil || len(is) < len(best) || len(is) == len(best) && f.tighter(d, at)) {
+			better := len(is) < len(best)
+			if near.wide {
+				better = len(is) > len(best)
+			}
+			if is != nil && (best == nil || better || len(is) == len(best) && f.tighter(d, at)) {
 				best, at = is, d
 			}
 		}
@@ -586,8 +590,8 @@ func (f *finder) balance(want, within int32) bool {
 	return false
 }
 
-// shares cuts pods into equal shares for domains of the balanced level in another one, as few as do, those with the
-// least room that suffices; nil if no number of domains does. Where the number does not divide, some have one slice more.
+// shares cuts pods into equal shares for domains of the balanced level in another one, as few as do or, if they are
+// spread, as many, those with the least room that suffices; nil if no number of domains from two does.
 func (f *finder) shares(top int32, want int64) []portion {
 	t, level := f.near.tree, f.near.balanced
 	var all []int32
@@ -602,22 +606,36 @@ func (f *finder) shares(top int32, want int64) []portion {
 		all,
 		func(a, b int32) int { return cmp.Or(cmp.Compare(f.room(a), f.room(b)), t.compare(a, b)) },
 	)
-	unit := f.near.unit(level)
-	for k := int64(2); k <= int64(len(all)) && k*unit <= want; k++ {
-		small := want / unit / k * unit
-		larger := want / unit % k // of the shares are one slice larger
-		var out []portion
-		for _, d := range all {
-			switch room := f.room(d); {
-			case int64(len(out)) < k-larger && room >= small:
-				out = append(out, portion{d, small})
-			case int64(len(out)) >= k-larger && int64(len(out)) < k && room >= small+unit:
-				out = append(out, portion{d, small + unit})
-			}
+	most := min(int64(len(all)), want/f.near.unit(level))
+	for i := range max(0, most-1) {
+		k := 2 + i
+		if f.near.wide {
+			k = most - i
 		}
-		if int64(len(out)) == k {
+		if out := f.sharesOf(all, k, want); out != nil {
 			return out
 		}
 	}
 	return nil
+}
+
+// sharesOf cuts pods into equal shares for so many of some domains, which are listed by room; nil if these have no room.
+// Where the number does not divide, some have one slice more.
+func (f *finder) sharesOf(all []int32, k, want int64) []portion {
+	unit := f.near.unit(f.near.balanced)
+	small := want / unit / k * unit
+	larger := want / unit % k // of the shares are one slice larger
+	var out []portion
+	for _, d := range all {
+		switch room := f.room(d); {
+		case int64(len(out)) < k-larger && room >= small:
+			out = append(out, portion{d, small})
+		case int64(len(out)) >= k-larger && int64(len(out)) < k && room >= small+unit:
+			out = append(out, portion{d, small + unit})
+		}
+	}
+	if int64(len(out)) < k {
+		return nil
+	}
+	return out
 }

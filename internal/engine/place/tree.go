@@ -152,8 +152,12 @@ type nearness struct {
 	parents              []int
 	// layers are slices, coarse to fine.
 	layers []layer
-	// balanced is the level of which domains should have equal shares, -1 for none.
-	balanced int
+	// balanced is the level of which domains should have equal shares, -1 for none: as few domains as do or, if wide, as
+	// many. preferred is the narrowest level of which one domain should hold all pods that are spread so, required if
+	// none should.
+	balanced  int
+	wide      bool
+	preferred int
 	// limits are those of domains, without skew; skew, if not nil, is the one of pods that must spread.
 	limits []domainLimit
 	skew   *domainLimit
@@ -181,8 +185,10 @@ func (s *Nodes) nearnessOf(r *core.TopologyRequest, limits []core.Limit, t *core
 	if len(levels) == 0 || t.Missing(*r) != "" {
 		levels = r.Levels()
 	}
-	if last := len(levels) - 1; last >= 0 && levels[last] == core.HostnameLabel &&
-		!slices.Contains(r.Levels(), core.HostnameLabel) {
+	switch last, asked := len(levels)-1, slices.Contains(r.Levels(), core.HostnameLabel); {
+	case asked && !slices.Contains(levels, core.HostnameLabel):
+		levels = append(slices.Clip(levels), core.HostnameLabel)
+	case !asked && last >= 0 && levels[last] == core.HostnameLabel:
 		levels = levels[:last] // nodes are the leaves anyway
 	}
 	levels, leading := withLimits(levels, limits)
@@ -198,6 +204,13 @@ func (s *Nodes) nearnessOf(r *core.TopologyRequest, limits []core.Limit, t *core
 		}
 	}
 	near.balanced = slices.Index(levels, r.Balanced)
+	if near.preferred = near.required; near.balanced < 0 && r.Spread != "" {
+		near.balanced = slices.Index(levels, r.Spread)
+		near.wide = near.balanced > near.required
+		if p := slices.Index(levels, r.Preferred); near.wide && p < near.balanced {
+			near.preferred = max(near.required, p)
+		}
+	}
 	near.depth = near.required
 	for _, slice := range r.Slices {
 		l := layer{slices.Index(levels, slice.Level), int64(max(1, slice.Size))}

@@ -207,19 +207,20 @@ func portsOf(spec *corev1.PodSpec) []core.Limit {
 	return out
 }
 
-// asked is the limit of domains that a role's pods ask for themselves. The scheduler does not know it, so that it has to
-// be among those that are counted.
+// asked are the limits of domains that a role's pods ask for themselves. The scheduler does not know them, so that they
+// have to be among those that are counted.
 func asked(r role) []core.Limit {
-	level, most := kueue.MaxPerDomainOf(r.annotations)
-	if most == 0 {
-		return nil
+	var out []core.Limit
+	for _, m := range kueue.MaxPerDomainOf(r.annotations) {
+		l := core.Limit{Name: fmt.Sprintf("at most %d of its pods", m.Most), Own: true, Count: 1, Most: m.Most}
+		if m.Level == core.HostnameLabel {
+			l.Name += " per node"
+		} else {
+			l = perDomain(l, m.Level)
+		}
+		out = append(out, l)
 	}
-	l := core.Limit{Name: fmt.Sprintf("at most %d of its pods", most), Own: true, Count: 1, Most: most}
-	if level == core.HostnameLabel {
-		l.Name += " per node"
-		return []core.Limit{l}
-	}
-	return []core.Limit{perDomain(l, level)}
+	return out
 }
 
 // apart are the limits of a role's pods by the anti-affinity of a role that keeps away pods like

@@ -421,9 +421,16 @@ func TestPodsSayHowManyADomainMayHave(t *testing.T) {
 			t.Errorf("%s: the limits are %+v", said, of)
 		}
 	}
+	several := limitsOf(t, `{name: main, template: {metadata: {annotations: {
+		mlbatch.dev/podset-max-per-domain: "rack=16, block=32,kubernetes.io/hostname=2"}}}}`)[0]
+	if len(several) != 3 {
+		t.Errorf("of several levels the limits are %+v", several)
+	}
 	for said, reads := range map[string]string{
 		"rack=16": "", "rack": "is not a label", "rack=0": "is not a label", "=3": "is not a label",
 		"a b=3": "is not a label", "rack=some": "is not a label", "": "is not a label",
+		"rack=16,block=32": "", "a=1,b=1,c=1,kubernetes.io/hostname=1": "", "a=1,b=1,c=1,d=1": "is not a label",
+		"rack=16,": "is not a label",
 	} {
 		_, fault := kueue.TopologyRequestFault(map[string]string{kueue.MaxPerDomainAnnotation: said})
 		if (fault == "") != (reads == "") || !strings.Contains(fault, reads) {

@@ -68,6 +68,7 @@ func topologyOf(ps *kueue.PodSet, left int32) (out core.TopologyRequest, invalid
 	for _, g := range kueue.TopologyGroupsOf(ps.Template.Annotations) {
 		out.Parents = append(out.Parents, g.Level)
 	}
+	out.Spread = ps.Template.Annotations[kueue.SpreadTopologyAnnotation]
 	r := cmp.Or(ps.TopologyRequest, said)
 	if r == nil {
 		return out, ""
@@ -94,6 +95,6 @@ func topologyOf(ps *kueue.PodSet, left int32) (out core.TopologyRequest, invalid
 	// What a kind makes of a wish to be apart (JobSet's exclusive-topology) keeps no pods waiting where nobody
 	// says how nodes are nested.
 	out.Optional = len(out.Slices) > 0 && said == nil && r.Required == nil && r.Preferred == nil &&
-		out.Balanced == "" && len(out.Parents) == 0
+		out.Balanced == "" && out.Spread == "" && len(out.Parents) == 0
 	return out, ""
 }

@@ -241,28 +241,38 @@ func (h *podHandler) mutate(ctx context.Context, req admission.Request) admissio
 func (h *podHandler) join(e *edit, p *corev1.Pod) (warnings []string, err error) {
 	e.drop([]string{podmeta.PodGroupKindAnnotation}, "metadata", "annotations")
 	group, name := podmeta.Named(p)
-	kind, known := podmeta.GangKind(group)
-	if !known || podmeta.Group(p) != "" {
+	if group == "" || podmeta.Group(p) != "" {
 		return nil, nil
 	}
-	if _, err := h.cluster.Mapper.RESTMapping(kind); apimeta.IsNoMatchError(err) {
-		return []string{
-			fmt.Sprintf(
-				"the Pod is queued by itself and does not wait for others of PodGroup %s, because this cluster has no PodGroups of %s: "+
-					"give all pods of the group the label %s and the annotation %s",
-				name,
-				group,
-				kueue.PodGroupNameLabel,
-				kueue.PodGroupTotalCountAnnotation,
-			),
-		}, nil
-	} else if err != nil {
-		return nil, fmt.Errorf("find PodGroups of %s: %w", group, err)
+	if group != podmeta.SakkaraGroup {
+		if warning, err := h.withoutPodGroups(group, name); warning != "" || err != nil {
+			return []string{warning}, err
+		}
 	}
 	if err := e.label(kueue.PodGroupNameLabel, name); err != nil {
 		return nil, err
 	}
 	return nil, e.set(group, "metadata", "annotations", podmeta.PodGroupKindAnnotation)
+}
+
+// withoutPodGroups says that a pod is in no PodGroup where the cluster has none of an API group; "" if it has.
+func (h *podHandler) withoutPodGroups(group, name string) (string, error) {
+	kind, _ := podmeta.GangKind(group)
+	_, err := h.cluster.Mapper.RESTMapping(kind)
+	switch {
+	case apimeta.IsNoMatchError(err):
+		return fmt.Sprintf(
+			"the Pod is queued by itself and does not wait for others of PodGroup %s, because this cluster has no PodGroups of %s: "+
+				"give all pods of the group the label %s and the annotation %s",
+			name,
+			group,
+			kueue.PodGroupNameLabel,
+			kueue.PodGroupTotalCountAnnotation,
+		), nil
+	case err != nil:
+		return "", fmt.Errorf("find PodGroups of %s: %w", group, err)
+	}
+	return "", nil
 }
 
 // hold adds to a pod what keeps it from being scheduled and from being forgotten, and

@@ -368,6 +368,8 @@ func TestPodsJoinPodGroups(t *testing.T) {
 	}{
 		"scheduler plugins": {labels: plugins, group: "train", kind: "scheduling.x-k8s.io"},
 		"Volcano":           {notes: volcano, warned: true},
+		"Sakkara":           {labels: "sakkara.group.name: train", group: "train", kind: "sakkara.group"},
+		"no name":           {labels: "sakkara.group.name: Train", group: "train-e99c90db", kind: "sakkara.group"},
 		"of our own, too":   {labels: plugins + ", kueue.x-k8s.io/pod-group-name: other", notes: "kueue.x-k8s.io/pod-group-total-count: '2'", group: "other"},
 		"forged":            {labels: "kueue.x-k8s.io/pod-group-name: other", notes: "mlbatch.dev/pod-group-kind: scheduling.x-k8s.io", group: "other"},
 		"none":              {},

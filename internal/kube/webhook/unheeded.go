@@ -13,6 +13,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/sakkara"
 )
 
 // unheeded tells of what a job asks Kueue for and does not get here. It runs all the
@@ -60,10 +61,11 @@ func groupsOf(templates []jobs.PodTemplate) (out []string) {
 		}
 	}
 	for _, what := range slices.Sorted(maps.Keys(found)) {
-		out = append(
-			out,
-			what+" of pods has no effect: the pods of a queued job start together as it is admitted, in no other group",
-		)
+		text := what + " of pods has no effect: the pods of a queued job start together as it is admitted, in no other group"
+		if what == "label "+sakkara.MemberLabel {
+			text += "; say by annotations of the pods what its constraints say, such as " + kueue.PodSetRequiredTopologyAnnotation
+		}
+		out = append(out, text)
 	}
 	return out
 }

@@ -374,6 +374,19 @@ func keepInStep(s facts) step {
 	case incomplete:
 		return step{remove: w}
 	}
+	next := asked(s)
+	if s.unit.OfPodGroup() == podmeta.SakkaraGroup && next.again == 0 {
+		next.again = askPause
+	}
+	return next
+}
+
+// askPause is after how long the ConfigMap of a group that waits is read again: it is not watched.
+const askPause = time.Minute
+
+// asked writes into the spec of a waiting Workload what its pods ask for.
+func asked(s facts) step {
+	w := s.workload
 	first := s.unit.First()
 	want := w.Spec.DeepCopy()
 	want.QueueName = kueue.LocalQueueName(podmeta.Queue(first))
@@ -430,7 +443,10 @@ func (s *facts) surplus(p *corev1.Pod, next *step) {
 // asNear reports whether two lists of the same pod sets want to be as near to each other.
 func asNear(a, b []kueue.PodSet) bool {
 	return slices.EqualFunc(a, b, func(a, b kueue.PodSet) bool {
-		return equality.Semantic.DeepEqual(a.TopologyRequest, b.TopologyRequest)
+		return equality.Semantic.DeepEqual(a.TopologyRequest, b.TopologyRequest) &&
+			!slices.ContainsFunc(kueue.NearAnnotations(), func(key string) bool {
+				return a.Template.Annotations[key] != b.Template.Annotations[key]
+			})
 	})
 }
 
@@ -463,6 +479,9 @@ func start(s facts) (step, bool) {
 	}
 	if len(next.start) > 0 {
 		next.detach, next.again = nil, 0
+		if s.unit.Ranked() {
+			s.unit.Rank(next.start, s.workload.Spec.PodSets)
+		}
 		next.tell = &podEvent{
 			reason:  "Started",
 			message: "Admitted by clusterQueue " + string(s.workload.Status.Admission.ClusterQueue),

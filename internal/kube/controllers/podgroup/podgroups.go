@@ -40,6 +40,9 @@ func (r *reconciler) open(ctx context.Context, s *facts) error {
 		s.unit.AtLeast(n, "")
 		return nil
 	}
+	if group == podmeta.SakkaraGroup {
+		return r.openSakkara(ctx, s)
+	}
 	kind, known := podmeta.GangKind(group)
 	if !known { // somebody changed it
 		s.unit.AtLeast(1, fmt.Sprintf("PodGroups of %s are not known", group))

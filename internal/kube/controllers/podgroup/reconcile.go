@@ -99,6 +99,8 @@ type reconciler struct {
 	// told remembers the last event about each unit that waits, so that it is not
 	// repeated with every pod that comes. A restart tells it once more.
 	told sync.Map
+	// reported is what the ConfigMaps of groups were told, for the same reason.
+	reported sync.Map
 	// ready is since when the pods of units are all ready.
 	ready memo.Since
 }
@@ -189,6 +191,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	if len(s.unit.Pods) == 0 {
 		r.told.Delete(req.NamespacedName)
+		r.reported.Delete(req.NamespacedName)
 		r.ready.Forget(req.NamespacedName)
 	}
 	next := decide(s)
@@ -219,7 +222,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if s.unwatched && next.again == 0 {
 		next.again = makerPause
 	}
-	return reconcile.Result{RequeueAfter: next.again}, nil
+	err = r.report(ctx, req.NamespacedName, &s)
+	if apierrors.IsConflict(err) {
+		next.again, err = conflictPause, nil
+	}
+	return reconcile.Result{RequeueAfter: next.again}, err
 }
 
 // sure asks the API server before pods are deleted because they have no Workload, or

@@ -14,6 +14,7 @@ import (
 	api "github.com/mlbatch/mlbatch/api/kubeflow/v1"
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/sakkara"
 )
 
 // compile makes the plan of a job.
@@ -100,14 +101,18 @@ func template(r *api.ReplicaSpec) *corev1.PodTemplateSpec {
 	return t
 }
 
-// labels are how people and services find pods.
+// labels are how people and services find pods, and how they are told their ranks who ask Sakkara for it.
 func (v *Variant) labels(j api.Job, x *Replicas) map[string]string {
-	return map[string]string{
+	out := map[string]string{
 		api.OperatorNameLabel: v.operator(),
 		api.JobNameLabel:      j.GetName(),
 		api.ReplicaTypeLabel:  podSet(x.Name),
 		api.ReplicaIndexLabel: "{index}",
 	}
+	if sakkara.ReadsRank(&x.Spec.Template.Spec) {
+		out[sakkara.RankLabel] = "{rank}"
+	}
+	return out
 }
 
 // ports are those of the service of each pod: what the container that does the work

@@ -150,6 +150,21 @@ func TestPods(t *testing.T) {
 	}
 }
 
+// TestSakkaraRank: pods that read the rank which Sakkara gives have it when they are made, and it is that of their job;
+// others are not labelled.
+func TestSakkaraRank(t *testing.T) {
+	const reads = "template: {spec: {containers: [{name: MAIN, image: i, env: [{name: R, valueFrom: {fieldRef: {fieldPath: \"metadata.labels['sakkara.member.rank']\"}}}]}]}}"
+	for name, v := range variants() {
+		for template, want := range map[string]string{reads: "{rank}", "template: {spec: {containers: [{name: MAIN, image: i}]}}": ""} {
+			for _, r := range v.compile(t, v.decode(t, strings.ReplaceAll(v.roles(), "POD", template))).Roles {
+				if got := r.Labels["sakkara.member.rank"]; got != want {
+					t.Errorf("%s: pods of role %s have rank %q, want %q", name, r.Name, got, want)
+				}
+			}
+		}
+	}
+}
+
 // TestPolicies: what the run policy says is in the plan.
 func TestPolicies(t *testing.T) {
 	cases := map[string]struct {

@@ -24,11 +24,15 @@ func TestNamed(t *testing.T) {
 		"Volcano":            {note("scheduling.k8s.io/group-name", "a"), "scheduling.volcano.sh", "a"},
 		"Volcano, otherwise": {note("scheduling.volcano.sh/group-name", "a"), "scheduling.volcano.sh", "a"},
 		"Kubernetes":         {func(p *corev1.Pod) { p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("a")} }, "scheduling.k8s.io", "a"},
+		"Sakkara":            {func(p *corev1.Pod) { p.Labels["sakkara.group.name"] = "a" }, "sakkara.group", "a"},
+		"Sakkara goes first": {func(p *corev1.Pod) {
+			p.Labels["sakkara.group.name"], p.Labels["scheduling.x-k8s.io/pod-group"] = "a", "b"
+		}, "sakkara.group", "a"},
 	} {
 		if group, got := podmeta.Named(aPod("p", 0, tc.change)); group != tc.group || got != tc.want {
 			t.Errorf("%s: %q of %q", name, got, group)
 		}
-		if _, known := podmeta.GangKind(tc.group); known != (tc.group != "") {
+		if _, known := podmeta.GangKind(tc.group); known != (tc.group != "" && tc.group != podmeta.SakkaraGroup) {
 			t.Errorf("%s: known is %v", name, known)
 		}
 	}

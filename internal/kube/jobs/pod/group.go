@@ -34,6 +34,8 @@ type Unit struct {
 	Final bool
 	// Sets are what all its pods ask for, as their controller says; nil if only the pods do.
 	Sets []kueue.PodSet
+	// Near are annotations that say how near to each other the pods are, beside those of the pods themselves.
+	Near map[string]string
 	// Open: it is the least that there has to be, and there may be more.
 	Open bool
 	// Single: the pods are no unit, each is one by itself.
@@ -219,17 +221,7 @@ func (u *Unit) PodSets() []kueue.PodSet {
 	if len(out) == 0 {
 		return nil
 	}
-	index := ""
-	if len(out) == 1 { // an index counts all pods of a group
-		index = cmp.Or(
-			out[0].Template.Annotations[kueue.PodGroupPodIndexLabelAnnotation],
-			kueue.PodGroupPodIndexLabel,
-		)
-	}
-	jobs.Near(out, index)
-	if u.Level != "" {
-		jobs.Within(out, u.Level, index)
-	}
+	u.near(out)
 	if u.Early {
 		others := int32(0)
 		for i := range out[1:] {

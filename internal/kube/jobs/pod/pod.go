@@ -19,6 +19,7 @@ import (
 	podgroup "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/sakkara"
 )
 
 // Ended reports whether no container of a pod runs or will.
@@ -91,6 +92,7 @@ func ownLabels() []string {
 		"controller-revision-hash",
 		"pod-template-hash",
 		kueue.PodGroupPodIndexLabel,
+		sakkara.RankLabel,
 	}
 }
 
@@ -102,6 +104,7 @@ func Detach(p *corev1.Pod) *corev1.Pod {
 		delete(out.Annotations, podmeta.PodGroupKindAnnotation)
 		delete(out.Labels, podgroup.PodGroupLabel)
 		delete(out.Labels, podgroup.OldPodGroupLabel)
+		delete(out.Labels, sakkara.MemberLabel)
 	}
 	return out
 }

@@ -6,10 +6,11 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	podgroup "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/sakkara"
 )
 
 // PodGroupKindAnnotation says of which API group the PodGroup is that a pod's group is
-// taken from. The webhook writes it.
+// taken from, or that it is one of Sakkara's (SakkaraGroup). The webhook writes it.
 const PodGroupKindAnnotation = "mlbatch.dev/pod-group-kind"
 
 // The API groups that have PodGroups, besides our own.
@@ -17,6 +18,9 @@ const (
 	VolcanoGroup = "scheduling.volcano.sh"
 	NativeGroup  = "scheduling.k8s.io"
 )
+
+// SakkaraGroup stands for an API group where a group is described by a ConfigMap with that label.
+const SakkaraGroup = sakkara.GroupLabel
 
 // GangKind is the kind PodGroup of an API group; false if it is none that is known.
 func GangKind(group string) (schema.GroupKind, bool) {
@@ -31,7 +35,12 @@ func GangGroups() []string {
 
 // GroupLabels and GroupAnnotations are those by which pods name a group that they start with.
 func GroupLabels() []string {
-	return []string{podgroup.PodGroupLabel, podgroup.OldPodGroupLabel, kueue.PodGroupNameLabel}
+	return []string{
+		podgroup.PodGroupLabel,
+		podgroup.OldPodGroupLabel,
+		kueue.PodGroupNameLabel,
+		sakkara.MemberLabel,
+	}
 }
 
 // GroupAnnotations are explained at [GroupLabels].
@@ -42,6 +51,9 @@ func GroupAnnotations() []string {
 // Named is the PodGroup that a pod names in the way of another scheduler, by API group and
 // name; "" if it names none.
 func Named(p *corev1.Pod) (group, name string) {
+	if name := p.Labels[sakkara.MemberLabel]; name != "" {
+		return SakkaraGroup, sakkara.GroupName(name)
+	}
 	if name := podgroup.Named(p.Labels); name != "" {
 		return podgroup.GroupVersion.Group, name
 	}
