@@ -110,12 +110,12 @@ const (
 	// MaxPerDomainAnnotation, on pods, is how many pods of their set a domain has at most, as "LABEL=N": 16 of the 18
 	// nodes of a rack, so that two may fail.
 	MaxPerDomainAnnotation = "mlbatch.dev/podset-max-per-domain"
-	// ComputeDomainAnnotation, on a job or on a pod template, is "true" for pods that share memory over NVLink from node
-	// to node: the job gets a ComputeDomain of NVIDIA's DRA driver, named after its Workload, and these pods a channel in
-	// it.
+	// ComputeDomainAnnotation, on a job or on a pod template, is "true" for pods that share memory over NVLink
+	// from node to node: the job gets a ComputeDomain of NVIDIA's DRA driver, named after its Workload, and
+	// these pods a channel in it.
 	ComputeDomainAnnotation = "mlbatch.dev/compute-domain"
-	// ComputeDomainPodSetsAnnotation, on a Workload, names the pod sets, with commas, whose pods are in a ComputeDomain:
-	// see ComputeDomainClaims.
+	// ComputeDomainPodSetsAnnotation, on a Workload, names the pod sets, with commas, whose pods are in a
+	// ComputeDomain: see ComputeDomainClaims.
 	ComputeDomainPodSetsAnnotation = "mlbatch.dev/compute-domain-pod-sets"
 	// ComputeDomainClaimAnnotation, on a pod, names the ResourceClaimTemplate of the ComputeDomain that it is in. The
 	// admission writes it, and the webhook of pods adds the claim.
