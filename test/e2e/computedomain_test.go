@@ -116,9 +116,9 @@ func sharingJob(name string, pods, seconds int) string {
 	)
 }
 
-// TestJobsHaveComputeDomains: a job that asks for it starts when its ComputeDomain and the driver's claim template are
-// there, in one clique; another one has no node in common with it although GPUs are free there, also while the controller
-// is killed; a ComputeDomain is gone with its job.
+// TestJobsHaveComputeDomains: a job that asks for it starts when its ComputeDomain and the driver's claim
+// template are there, in one clique; another one has no node in common with it although GPUs are free there,
+// also while the controller is killed; a ComputeDomain is gone with its job.
 func TestJobsHaveComputeDomains(t *testing.T) {
 	awaitEmpty(t, "blue", "red")
 	alice := user(t, "alice")

@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// ComputeDomainClaims says which pod sets of a Workload are in a ComputeDomain, and of which ResourceClaimTemplate their
-// pods have a claim. The ComputeDomain that is made for a Workload, and its claim template, have the Workload's name; one
-// that the author of the job has made is named in the annotation, as in "workers=mine".
+// ComputeDomainClaims says which pod sets of a Workload are in a ComputeDomain, and of which
+// ResourceClaimTemplate their pods have a claim. The ComputeDomain that is made for a Workload, and its claim
+// template, have the Workload's name; one that the author of the job has made is named in the annotation, as
+// in "workers=mine".
 func ComputeDomainClaims(w *Workload) map[PodSetReference]string {
 	text := w.Annotations[ComputeDomainPodSetsAnnotation]
 	if text == "" {

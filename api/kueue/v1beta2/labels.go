@@ -116,12 +116,12 @@ const (
 	// TopologyGroupsAnnotation, on pods, names groups that their set is in, as "LABEL=GROUP", with commas, the widest
 	// first: all sets of the job that name a group are in one domain of its level, whatever they ask for beside.
 	TopologyGroupsAnnotation = "mlbatch.dev/podset-topology-groups"
-	// ComputeDomainAnnotation, on a job or on a pod template, is "true" for pods that share memory over NVLink from node
-	// to node: the job gets a ComputeDomain of NVIDIA's DRA driver, named after its Workload, and these pods a channel in
-	// it.
+	// ComputeDomainAnnotation, on a job or on a pod template, is "true" for pods that share memory over NVLink
+	// from node to node: the job gets a ComputeDomain of NVIDIA's DRA driver, named after its Workload, and
+	// these pods a channel in it.
 	ComputeDomainAnnotation = "mlbatch.dev/compute-domain"
-	// ComputeDomainPodSetsAnnotation, on a Workload, names the pod sets, with commas, whose pods are in a ComputeDomain:
-	// see ComputeDomainClaims.
+	// ComputeDomainPodSetsAnnotation, on a Workload, names the pod sets, with commas, whose pods are in a
+	// ComputeDomain: see ComputeDomainClaims.
 	ComputeDomainPodSetsAnnotation = "mlbatch.dev/compute-domain-pod-sets"
 	// ComputeDomainClaimAnnotation, on a pod, names the ResourceClaimTemplate of the ComputeDomain that it is in. The
 	// admission writes it, and the webhook of pods adds the claim.

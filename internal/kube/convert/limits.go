@@ -167,8 +167,8 @@ func inDomain(p *corev1.Pod) bool {
 	})
 }
 
-// channel is what the pods of a ComputeDomain have one of per node, whichever domain it is: NVIDIA's DRA driver gives out
-// channel 0 of a node only, to one pod at a time.
+// channel is what the pods of a ComputeDomain have one of per node, whichever domain it is: NVIDIA's DRA
+// driver gives out channel 0 of a node only, to one pod at a time.
 func channel() core.Limit {
 	return core.Limit{Name: "ComputeDomain channel", Count: 1, Most: 1}
 }

@@ -439,8 +439,8 @@ func TestPodsSayHowManyADomainMayHave(t *testing.T) {
 	}
 }
 
-// TestNodesHaveOneChannelOfComputeDomains: pods that are in a ComputeDomain, whoever made it, share nodes with none of
-// their kind, of whatever job; their jobs' other pods do.
+// TestNodesHaveOneChannelOfComputeDomains: pods that are in a ComputeDomain, whoever made it, share nodes with
+// none of their kind, of whatever job; their jobs' other pods do.
 func TestNodesHaveOneChannelOfComputeDomains(t *testing.T) {
 	w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "blue", Name: "job-train",

@@ -24,8 +24,8 @@ func NoComputeDomains() string {
 	)
 }
 
-// AsksComputeDomain are the pod sets that want to be in a ComputeDomain: those whose pods say so and, if their job does,
-// as annotations say, those with GPUs.
+// AsksComputeDomain are the pod sets that want to be in a ComputeDomain: those whose pods say so and, if their
+// job does, as annotations say, those with GPUs.
 func AsksComputeDomain(annotations map[string]string, sets []kueue.PodSet) (out []kueue.PodSetReference) {
 	asks := func(of map[string]string) bool { return of[kueue.ComputeDomainAnnotation] == "true" }
 	for i := range sets {
@@ -37,9 +37,9 @@ func AsksComputeDomain(annotations map[string]string, sets []kueue.PodSet) (out 
 	return out
 }
 
-// InOneClique has the pods of these sets be in one clique of NVLink, all of them together: beyond it a ComputeDomain lets
-// nobody share memory. Sets that say themselves which domain they require, or are cut into slices, stay as they are.
-// group, a name that no others have, joins them.
+// InOneClique has the pods of these sets be in one clique of NVLink, all of them together: beyond it a
+// ComputeDomain lets nobody share memory. Sets that say themselves which domain they require, or are cut into
+// slices, stay as they are. group, a name that no others have, joins them.
 func InOneClique(sets []kueue.PodSet, of []kueue.PodSetReference, group string) {
 	for i := range sets {
 		if !slices.Contains(of, sets[i].Name) {
@@ -61,9 +61,9 @@ func InOneClique(sets []kueue.PodSet, of []kueue.PodSetReference, group string) 
 	}
 }
 
-// SharesMemory adds to pods that were given a place in a ComputeDomain the claim of their channel in it, of the template
-// that was noted on them. Containers with GPUs get the channel, or all if none has any. Pods whose author wrote the claim
-// stay as they are; false says that nothing was added.
+// SharesMemory adds to pods that were given a place in a ComputeDomain the claim of their channel in it, of
+// the template that was noted on them. Containers with GPUs get the channel, or all if none has any. Pods
+// whose author wrote the claim stay as they are; false says that nothing was added.
 func SharesMemory(p *corev1.Pod) bool {
 	template := p.Annotations[kueue.ComputeDomainClaimAnnotation]
 	claims := func(c corev1.PodResourceClaim) bool {

@@ -20,8 +20,8 @@ func withGPUs(name string, n int64) corev1.Container {
 	return c
 }
 
-// TestWhoIsInAComputeDomain: of a job that asks for one, the pods with GPUs, and of others those that say so; they are in
-// one clique together unless they say themselves where they must be.
+// TestWhoIsInAComputeDomain: of a job that asks for one, the pods with GPUs, and of others those that say so;
+// they are in one clique together unless they say themselves where they must be.
 func TestWhoIsInAComputeDomain(t *testing.T) {
 	yes := map[string]string{kueue.ComputeDomainAnnotation: "true"}
 	no := map[string]string{kueue.ComputeDomainAnnotation: "false"}

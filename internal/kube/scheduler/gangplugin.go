@@ -509,8 +509,8 @@ func (p *gangPlugin) hint(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.Queuein
 	return fwk.QueueSkip, nil
 }
 
-// claimHint is hint for claims of devices: one of the gang's own may have come, or one of others may have given back what
-// its pods need.
+// claimHint is hint for claims of devices: one of the gang's own may have come, or one of others may have
+// given back what its pods need.
 func (p *gangPlugin) claimHint(l klog.Logger, pod *corev1.Pod, was, is any) (fwk.QueueingHint, error) {
 	if len(pod.Spec.ResourceClaims) == 0 {
 		return fwk.QueueSkip, nil

@@ -345,8 +345,8 @@ func TestRefusedPodIsTriedWhenAnotherIsBound(t *testing.T) {
 	}
 }
 
-// A gang is not tried before the claims of all its pods were made from their templates: it would be refused, and nothing
-// would wake it.
+// A gang is not tried before the claims of all its pods were made from their templates: it would be refused,
+// and nothing would wake it.
 func TestGangWaitsUntilItsClaimsAreMade(t *testing.T) {
 	r := newRig(t, aNode{name: "n1", gpus: 8, cpus: 8})
 	g := r.add("job", 1, "a", "b")

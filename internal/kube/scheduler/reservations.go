@@ -154,8 +154,8 @@ func (b *Reservations) member(g gang.Gang, p *corev1.Pod) (m gang.Member, ok boo
 	return m, ok
 }
 
-// awaitsClaims reports whether claims of a pod are to be made from templates and were not yet: no node would do for it,
-// and nothing wakes a gang that was refused for that.
+// awaitsClaims reports whether claims of a pod are to be made from templates and were not yet: no node would
+// do for it, and nothing wakes a gang that was refused for that.
 func awaitsClaims(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Spec.ResourceClaims, func(c corev1.PodResourceClaim) bool {
 		return c.ResourceClaimTemplateName != nil && !slices.ContainsFunc(

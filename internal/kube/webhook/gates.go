@@ -87,8 +87,8 @@ func (r gateRules) update(was, is metav1.Object) field.ErrorList {
 	return append(validateGates(after), validateGateChange(before, after)...)
 }
 
-// startsAtOnce refuses what only jobs can have: to be after others, and a ComputeDomain. What else is queued would start
-// without, and nobody would know that it should not have.
+// startsAtOnce refuses what only jobs can have: to be after others, and a ComputeDomain. What else is queued
+// would start without, and nobody would know that it should not have.
 func startsAtOnce(o metav1.Object) (errs field.ErrorList) {
 	for _, of := range []struct{ key, what string }{
 		{kueue.AfterAnnotation, "wait for others"},

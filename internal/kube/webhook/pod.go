@@ -342,8 +342,9 @@ func (h *podHandler) place(_ context.Context, req admission.Request) admission.R
 	return e.response()
 }
 
-// share gives a new pod of a queued job the claim by which it gets into the ComputeDomain of the job. Templates of pods
-// cannot be given claims once their job is there, and what its claims are called is known only when it starts.
+// share gives a new pod of a queued job the claim by which it gets into the ComputeDomain of the job.
+// Templates of pods cannot be given claims once their job is there, and what its claims are called is known
+// only when it starts.
 func (h *podHandler) share(_ context.Context, req admission.Request) admission.Response {
 	p := &corev1.Pod{}
 	if err := h.decoder.Decode(req, p); err != nil {

@@ -83,8 +83,8 @@ func inGroup(t jobs.PodTemplate) field.ErrorList {
 	}
 }
 
-// unheededDomain tells of a new job that asks for a ComputeDomain which it does not get: it has no pods for it, or the
-// cluster no ComputeDomains yet.
+// unheededDomain tells of a new job that asks for a ComputeDomain which it does not get: it has no pods for
+// it, or the cluster no ComputeDomains yet.
 func (h *jobHandler) unheededDomain(job jobs.Object) ([]string, error) {
 	facts, err := h.kind.Read(job)
 	if err != nil {

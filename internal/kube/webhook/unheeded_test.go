@@ -85,8 +85,9 @@ func TestNearnessOfAJobThatCannotBeMeant(t *testing.T) {
 	}
 }
 
-// TestComputeDomainsThatCannotBe: a job that asks for a ComputeDomain in words that are not known is refused, and what
-// queues by itself; one that asks for none that it could get is told so and accepted, since it may come.
+// TestComputeDomainsThatCannotBe: a job that asks for a ComputeDomain in words that are not known is refused,
+// and what queues by itself; one that asks for none that it could get is told so and accepted, since it may
+// come.
 func TestComputeDomainsThatCannotBe(t *testing.T) {
 	const domain = "mlbatch.dev/compute-domain"
 	yes, odd := domain+`: "true"`, domain+`: "8"`

@@ -20,9 +20,9 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
-// A job that asks for it has a ComputeDomain of NVIDIA's DRA driver from its start to its end, named after and owned by
-// its Workload. The driver makes the claim template by which pods get into it. A job does not start before that is
-// there: its pods could not.
+// A job that asks for it has a ComputeDomain of NVIDIA's DRA driver from its start to its end, named after and
+// owned by its Workload. The driver makes the claim template by which pods get into it. A job does not start
+// before that is there: its pods could not.
 
 const (
 	// domainPause is how long to wait for the driver before looking again.
@@ -73,8 +73,9 @@ func domainMade(note string) bool {
 	)
 }
 
-// ownDomainsOf finds out which pod sets are in a ComputeDomain that the job's author made: those whose pods have a claim of
-// its template. It notes the template of each, and that the pods are near as such pods have to be.
+// ownDomainsOf finds out which pod sets are in a ComputeDomain that the job's author made: those whose pods
+// have a claim of its template. It notes the template of each, and that the pods are near as such pods have to
+// be.
 func (r *reconciler) ownDomainsOf(ctx context.Context, s *facts) error {
 	claims := map[kueue.PodSetReference][]string{}
 	for i := range s.facts.PodSets {
@@ -87,16 +88,12 @@ func (r *reconciler) ownDomainsOf(ctx context.Context, s *facts) error {
 	if len(claims) == 0 || !s.facts.Suspended {
 		return nil
 	}
-	gvk := jobs.ComputeDomainGVK()
-	if _, err := r.opts.Client.RESTMapper().
-		RESTMapping(gvk.GroupKind(), gvk.Version); apimeta.IsNoMatchError(
-		err,
-	) {
-		return nil // the claims are of something else
+	if served, err := r.servesDomains(); !served {
+		return err // the claims are of something else
 	}
 	all := &unstructured.UnstructuredList{}
-	gvk.Kind += "List"
-	all.SetGroupVersionKind(gvk)
+	gvk := jobs.ComputeDomainGVK()
+	all.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 	if err := r.opts.Live.List(ctx, all, client.InNamespace(s.job.GetNamespace())); err != nil {
 		return fmt.Errorf("list ComputeDomains of namespace %s: %w", s.job.GetNamespace(), err)
 	}
@@ -163,17 +160,27 @@ func (r *reconciler) domainServed(s *facts, note string) error {
 	if !domainMade(note) {
 		return nil
 	}
-	s.domain = &domain{}
-	switch _, err := r.opts.Client.RESTMapper().RESTMapping(jobs.ComputeDomainGVK().GroupKind(), jobs.ComputeDomainGVK().Version); {
-	case err == nil:
-		s.domain.served = true
-	case apimeta.IsNoMatchError(err):
-		why, _ := s.domain.lacks(s.workload)
-		s.tried, s.refusal, s.triesAgain = true, why, domainTrialPause
-	default:
-		return fmt.Errorf("find out whether there are ComputeDomains: %w", err)
+	served, err := r.servesDomains()
+	if err != nil {
+		return err
+	}
+	if s.domain = (&domain{served: served}); !served {
+		s.tried, s.refusal, s.triesAgain = true, jobs.NoComputeDomains(), domainTrialPause
 	}
 	return nil
+}
+
+// servesDomains reports whether the cluster has ComputeDomains at all.
+func (r *reconciler) servesDomains() (bool, error) {
+	gvk := jobs.ComputeDomainGVK()
+	_, err := r.opts.Client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+	if apimeta.IsNoMatchError(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("find out whether there are ComputeDomains: %w", err)
+	}
+	return true, nil
 }
 
 // waited is for how long a Workload has been admitted.
@@ -189,8 +196,6 @@ func waited(w *kueue.Workload, now time.Time) time.Duration {
 // soon: that may change without anybody doing anything.
 func (d *domain) lacks(w *kueue.Workload) (why string, soon bool) {
 	switch {
-	case !d.served:
-		return jobs.NoComputeDomains(), false
 	case d.earlier(w):
 		return fmt.Sprintf("an earlier ComputeDomain %s has not gone yet", w.Name), true
 	case d.object != nil && !metav1.IsControlledBy(d.object, w):
@@ -260,8 +265,8 @@ func prepareDomain(s facts) (step, bool) {
 	return step{}, false
 }
 
-// dropDomain removes the ComputeDomain of a job whose pods are gone; false if there is none to remove. A job that is held
-// because of it keeps it: that is how it is seen whether the driver makes its claim template.
+// dropDomain removes the ComputeDomain of a job whose pods are gone; false if there is none to remove. A job
+// that is held because of it keeps it: that is how it is seen whether the driver makes its claim template.
 func dropDomain(s facts) (step, bool) {
 	d := s.domain
 	if d == nil || d.object == nil || d.object.GetDeletionTimestamp() != nil ||
@@ -271,8 +276,8 @@ func dropDomain(s facts) (step, bool) {
 	return step{removeDomain: d.object, again: domainPause}, true
 }
 
-// domainNodes is on how many nodes the pods of an admitted Workload are that are in a ComputeDomain: each has one of its
-// own.
+// domainNodes is on how many nodes the pods of an admitted Workload are that are in a ComputeDomain: each has
+// one of its own.
 func domainNodes(w *kueue.Workload) (nodes int64) {
 	in := kueue.ComputeDomainClaims(w)
 	for _, a := range w.Status.Admission.PodSetAssignments {

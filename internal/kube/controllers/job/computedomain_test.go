@@ -149,8 +149,8 @@ func (d *domains) refusal() string {
 	return d.workloads(d.t)[0].Annotations[kueue.PodsRefusedAnnotation]
 }
 
-// TestAJobStartsWhenItsComputeDomainIsThere: the ComputeDomain is made when the job is admitted and not before, the job
-// starts when the driver has made the claim template, and it goes when the job has ended.
+// TestAJobStartsWhenItsComputeDomainIsThere: the ComputeDomain is made when the job is admitted and not
+// before, the job starts when the driver has made the claim template, and it goes when the job has ended.
 func TestAJobStartsWhenItsComputeDomainIsThere(t *testing.T) {
 	d := newDomains(t, true, aJob(inQueue, sharing))
 	d.goes(0)
@@ -224,8 +224,8 @@ func TestWithoutADriverAJobHoldsNoQuota(t *testing.T) {
 	}
 }
 
-// TestWithoutComputeDomainsAJobWaits: where the cluster does not have the kind, a job that asks for one waits with that
-// reason from the start, and holds no quota for it.
+// TestWithoutComputeDomainsAJobWaits: where the cluster does not have the kind, a job that asks for one waits
+// with that reason from the start, and holds no quota for it.
 func TestWithoutComputeDomainsAJobWaits(t *testing.T) {
 	d := newDomains(t, false, aJob(inQueue, sharing))
 	if again := d.goes(
@@ -315,8 +315,8 @@ func TestAClaimTemplateOfAnotherIsNotUsed(t *testing.T) {
 	}
 }
 
-// TestAComputeDomainIsForAsManyNodesAsTheJobHas: one that was made for another number, which cannot be changed, is made
-// anew.
+// TestAComputeDomainIsForAsManyNodesAsTheJobHas: one that was made for another number, which cannot be
+// changed, is made anew.
 func TestAComputeDomainIsForAsManyNodesAsTheJobHas(t *testing.T) {
 	d := newDomains(t, true, aJob(inQueue, sharing))
 	d.goes(0)
@@ -335,8 +335,8 @@ func TestAComputeDomainIsForAsManyNodesAsTheJobHas(t *testing.T) {
 	}
 }
 
-// TestAStoppedJobHasNoComputeDomain: once its pods are gone; it gets another when it starts again, since that may be on
-// fewer nodes.
+// TestAStoppedJobHasNoComputeDomain: once its pods are gone; it gets another when it starts again, since that
+// may be on fewer nodes.
 func TestAStoppedJobHasNoComputeDomain(t *testing.T) {
 	d := newDomains(t, true, aJob(inQueue, sharing))
 	d.goes(0)
@@ -352,8 +352,8 @@ func TestAStoppedJobHasNoComputeDomain(t *testing.T) {
 	}
 }
 
-// TestClaimsOfAnOwnComputeDomainAreKnown: pods that have a claim of a ComputeDomain that their author made are near, and
-// on nodes of their own, as if it had been made for them; claims of other things say nothing.
+// TestClaimsOfAnOwnComputeDomainAreKnown: pods that have a claim of a ComputeDomain that their author made are
+// near, and on nodes of their own, as if it had been made for them; claims of other things say nothing.
 func TestClaimsOfAnOwnComputeDomainAreKnown(t *testing.T) {
 	claiming := func(template string) func(*batchv1.Job) {
 		return func(j *batchv1.Job) {

@@ -56,7 +56,8 @@ type facts struct {
 	pods     admission.Pods
 	// domain is its ComputeDomain, where it has to be looked at; nil where not, and of jobs without.
 	domain *domain
-	// ownDomains are the claim templates of ComputeDomains that the job's author made, by the pod sets that are in them.
+	// ownDomains are the claim templates of ComputeDomains that the job's author made, by the pod sets that
+	// are in them.
 	ownDomains map[kueue.PodSetReference]string
 	// tried: it was found out whether its pods may be made, and refusal says why not, "" if they
 	// may. triesAgain is when to look again because of that, 0 for never.
