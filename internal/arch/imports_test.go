@@ -409,7 +409,11 @@ func TestPodsAreKnownToTheirOwnController(t *testing.T) {
 func TestOnlyTheListsImportAKindOfJob(t *testing.T) {
 	const kinds = "internal/kube/jobs/"
 	lists := []string{"kinds", "native", "serving"}
-	parts := []string{"podmeta", "pod", "sakkara"} // of every kind; of pods, see above; of another scheduler's objects
+	parts := []string{
+		"podmeta",
+		"pod",
+		"sakkara",
+	} // of every kind; of pods, see above; of another scheduler's objects
 	for _, p := range packages(t) {
 		if strings.HasPrefix(p.rel(), kinds) || withinAny(p.rel(), forTests) {
 			continue

@@ -178,14 +178,30 @@ func TestJobsHaveComputeDomains(t *testing.T) {
 	create(t, alice, sharingJob("short", 1, 1), "blue")
 	eventually(t, "a job ends", driven(func() string { return jobSucceeded(t, alice, "blue", "short") }))
 	eventually(t, "its ComputeDomain goes before the job does", gone("short"))
-	create(t, user(t, ""), `{apiVersion: resource.nvidia.com/v1beta1, kind: ComputeDomain, metadata: {name: mine},
-spec: {numNodes: 1, channel: {resourceClaimTemplate: {name: my-channel}}}}`, "blue")
-	text := strings.Replace(sharingJob("own", 1, 6000), "annotations: {mlbatch.dev/compute-domain: \"true\"}", "", 1)
-	text = strings.Replace(text, "restartPolicy:", "resourceClaims: [{name: c, resourceClaimTemplateName: my-channel}], restartPolicy:", 1)
+	create(
+		t,
+		user(t, ""),
+		`{apiVersion: resource.nvidia.com/v1beta1, kind: ComputeDomain, metadata: {name: mine},
+spec: {numNodes: 1, channel: {resourceClaimTemplate: {name: my-channel}}}}`,
+		"blue",
+	)
+	text := strings.Replace(
+		sharingJob("own", 1, 6000),
+		"annotations: {mlbatch.dev/compute-domain: \"true\"}",
+		"",
+		1,
+	)
+	text = strings.Replace(
+		text,
+		"restartPolicy:",
+		"resourceClaims: [{name: c, resourceClaimTemplateName: my-channel}], restartPolicy:",
+		1,
+	)
 	create(t, alice, strings.Replace(text, "resources: {", "resources: {claims: [{name: c}], ", 1), "blue")
 	eventually(t, "one with an own ComputeDomain runs beside no other", driven(gangOn(t, "own", "node-2")))
 	w := workloadOf(t, "blue", "own")
-	if r := w.Spec.PodSets[0].TopologyRequest; r == nil || r.Required == nil || *r.Required != "nvidia.com/gpu.clique" {
+	if r := w.Spec.PodSets[0].TopologyRequest; r == nil || r.Required == nil ||
+		*r.Required != "nvidia.com/gpu.clique" {
 		t.Errorf("its pods are near as %v says", r)
 	}
 }

@@ -455,7 +455,10 @@ func (x *duel) observe(w *refWorkload) {
 // differs reports whether those of the decisions differ that begin with a word.
 func differs(got, want []string, word string) bool {
 	other := func(s string) bool { return !strings.HasPrefix(s, word) }
-	return !slices.Equal(slices.DeleteFunc(slices.Clone(got), other), slices.DeleteFunc(slices.Clone(want), other))
+	return !slices.Equal(
+		slices.DeleteFunc(slices.Clone(got), other),
+		slices.DeleteFunc(slices.Clone(want), other),
+	)
 }
 
 // next is the Seq of the next state of an object.

@@ -335,7 +335,7 @@ func (s *script) job(key string, args []string) error {
 		case f == "group":
 			p.Group = v
 		case f == "within": // LEVEL:GROUP,...
-			for _, parent := range strings.Split(v, ",") {
+			for parent := range strings.SplitSeq(v, ",") {
 				level, name, _ := strings.Cut(parent, ":")
 				p.Topology.Parents, p.Parents = append(p.Topology.Parents, level), append(p.Parents, name)
 			}

@@ -255,7 +255,12 @@ func domains(r core.Reason, on string) string {
 	if r.Around != "" && r.AroundLevel == r.Level {
 		return fmt.Sprintf(
 			"%s %s%s, where its other pod sets have room, has room for only %d of its %d pod(s); all nodes together have room for %d",
-			r.Level, r.Around, on, r.PodsFit, r.PodsWanted, r.PodsFree,
+			r.Level,
+			r.Around,
+			on,
+			r.PodsFit,
+			r.PodsWanted,
+			r.PodsFree,
 		)
 	}
 	if r.Around != "" {

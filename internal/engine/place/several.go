@@ -25,24 +25,25 @@ type tie struct {
 }
 
 // ties of a set, the widest first.
-func (set *Set) ties() []tie {
-	near := set.Class.near
+func (s Set) ties() []tie {
+	near := s.Class.near
 	if near == nil || near.required < 0 {
 		return nil
 	}
 	out := make([]tie, 0, len(near.parents)+1)
 	for i, level := range near.parents {
-		out = append(out, tie{set.Parents[i], level})
+		out = append(out, tie{s.Parents[i], level})
 	}
-	if near.own >= 0 && (set.Group != "" || near.own == near.required) {
-		out = append(out, tie{set.Group, near.own})
+	// A domain of its own is implied by that of a group which is no wider.
+	if near.own >= 0 && (s.Group != "" || near.own == near.required && !slices.Contains(near.parents, near.own)) {
+		out = append(out, tie{s.Group, near.own})
 	}
 	slices.SortStableFunc(out, func(a, b tie) int { return cmp.Compare(a.level, b.level) })
 	return out
 }
 
 // label is the level of a tie in words that sets with other trees have, too.
-func (set *Set) label(t tie) string { return set.Class.near.tree.levels[t.level] }
+func (s Set) label(t tie) string { return s.Class.near.tree.levels[t.level] }
 
 // joined is the narrowest domain in which a set has to be because sets of its groups have places, which stay or were
 // found before in its turn; -1 if it may be anywhere. false if these are too far from each other for it.
@@ -52,15 +53,19 @@ func (s *Nodes) joined(sets []Set, spots [][]Spot, turn []int, of int) (in int32
 	join := func(t tie, n *Node) {
 		tree := set.Class.near.tree
 		d, has := tree.above(s.domainOf(tree, n.rank), t.level)
+		if !has { // for this set the node is in no such domain
+			ok = false
+			return
+		}
 		wide, narrow := in, d
 		if in >= 0 && tree.domains[d].level < tree.domains[in].level {
 			wide, narrow = d, in
 		}
 		if wide >= 0 {
 			at, _ := tree.above(narrow, tree.domains[wide].level)
-			has = has && at == wide
+			ok = ok && at == wide
 		}
-		in, ok = narrow, ok && has
+		in = narrow
 	}
 	for i, n := range set.Beside {
 		if n != nil && n.known {
@@ -81,8 +86,8 @@ func (s *Nodes) joined(sets []Set, spots [][]Spot, turn []int, of int) (in int32
 }
 
 // tied reports whether a domain of a level must hold the pods of a set and those of others with a name.
-func (set *Set) tied(name, label string) bool {
-	return slices.ContainsFunc(set.ties(), func(t tie) bool { return t.name == name && set.label(t) == label })
+func (s Set) tied(name, label string) bool {
+	return slices.ContainsFunc(s.ties(), func(t tie) bool { return t.name == name && s.label(t) == label })
 }
 
 // shortIn says why a set has no place in a domain that others of its workload are in.
@@ -125,9 +130,11 @@ type choice struct {
 	sets  []int
 	// around are the choices of which the domain must be within theirs.
 	around []int
-	tree   *tree
-	// domains are those that could be it, those with the least room first, of the tree of the first set; at is the one
-	// that is tried.
+	// tree is that of one of the sets, by: of the one that has the most levels around, so that its domains are within one
+	// of each other's.
+	tree *tree
+	by   int
+	// domains are those that could be it, of that tree, those with the least room first; at is the one that is tried.
 	domains []int32
 	at      int
 	// demand is how much the sets have of the packed resource.
@@ -283,10 +290,13 @@ func (x *domainSearch) list() {
 			if k < 0 {
 				k = len(x.choices)
 				x.choices = append(x.choices, choice{
-					tie: t, label: set.label(t), tree: set.Class.near.tree, like: -1,
+					tie: t, label: set.label(t), tree: set.Class.near.tree, by: i, like: -1,
 				})
 			}
 			c := &x.choices[k]
+			if t.level > c.level {
+				c.level, c.tree, c.by = t.level, set.Class.near.tree, i
+			}
 			c.sets = append(c.sets, i)
 			c.demand += int64(set.Count) * set.Class.pack
 			for _, j := range around {
@@ -377,11 +387,11 @@ func (x *domainSearch) domainsFor(c *choice) []int32 {
 			out = append(out, int32(i))
 		}
 	}
-	first := &x.r.Sets[c.sets[0]]
-	ix := x.s.index(first.Class, x.r.View)
+	by := x.r.Sets[c.by].Class
+	ix := x.s.index(by, x.r.View)
 	slices.SortStableFunc(out, func(a, b int32) int {
 		return cmp.Or(
-			cmp.Compare(ix.domains.of(first.Class.near, a), ix.domains.of(first.Class.near, b)),
+			cmp.Compare(ix.domains.of(by.near, a), ix.domains.of(by.near, b)),
 			c.tree.compare(a, b),
 		)
 	})

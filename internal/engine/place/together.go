@@ -63,7 +63,7 @@ func (s *Nodes) togetherNear(sets []Set) (Shortage, bool) {
 	_, nodes, down := s.Total(sets[short.Set].Class)
 	return Shortage{
 		Set: short.Set, Cause: core.PodSetsTooLarge, Wanted: sets[short.Set].Count, Nodes: nodes, Down: down,
-		Limit: sharedLimit(sets), Level: groupLevel(&sets[short.Set]),
+		Limit: sharedLimit(sets), Level: groupLevel(sets[short.Set]),
 	}, false
 }
 
@@ -107,7 +107,7 @@ func (s *Nodes) crowdedTogether(sets []Set) (set int, limit string) {
 }
 
 // groupLevel is the widest level of which one domain must hold a set and others; "" if none must.
-func groupLevel(set *Set) string {
+func groupLevel(set Set) string {
 	for _, t := range set.ties() {
 		if t.name != "" {
 			return set.label(t)

@@ -24,7 +24,13 @@ type Labels struct {
 // Infos says what the admission adds to the pods of each pod set: the labels
 // and tolerations of the assigned flavors, and whose pods they are.
 func Infos(ctx context.Context, c client.Reader, w *kueue.Workload, o Labels) ([]jobs.PodSetInfo, error) {
-	out, domains := make([]jobs.PodSetInfo, 0, len(w.Status.Admission.PodSetAssignments)), kueue.ComputeDomainClaims(w)
+	out, domains := make(
+		[]jobs.PodSetInfo,
+		0,
+		len(w.Status.Admission.PodSetAssignments),
+	), kueue.ComputeDomainClaims(
+		w,
+	)
 	for _, a := range w.Status.Admission.PodSetAssignments {
 		info := jobs.PodSetInfo{
 			Name:         string(a.Name),

@@ -86,6 +86,7 @@ func World(seed uint64) sim.World {
 		m.racks(rand.New(rand.NewPCG(seed, 2)))    //nolint:gosec // not for secrets
 		m.spread(rand.New(rand.NewPCG(seed, 4)))   //nolint:gosec // not for secrets
 		m.together(rand.New(rand.NewPCG(seed, 8))) //nolint:gosec // not for secrets
+		m.evenly(rand.New(rand.NewPCG(seed, 9)))   //nolint:gosec // not for secrets
 	}
 	if seed%7 == 3 {
 		m.runtimes(rand.New(rand.NewPCG(seed, 3))) //nolint:gosec // not for secrets
@@ -599,6 +600,23 @@ func (m *maker) together(r *rand.Rand) {
 			if p.Topology.Required != "" && r.IntN(3) == 0 {
 				p.Group = "with " + p.Topology.Required
 			}
+		}
+		op.Job = &j
+	}
+}
+
+// evenly has pods of some jobs have equal shares of as many domains as do.
+func (m *maker) evenly(r *rand.Rand) {
+	for i := range m.world.Script {
+		op := &m.world.Script[i]
+		if op.Job == nil || r.IntN(8) > 0 {
+			continue
+		}
+		j := *op.Job
+		j.PodSets = slices.Clone(j.PodSets)
+		level := []string{"rack", "block", core.HostnameLabel}[r.IntN(3)]
+		for k := range j.PodSets {
+			j.PodSets[k].Topology.Spread, j.PodSets[k].Topology.Balanced = level, ""
 		}
 		op.Job = &j
 	}

@@ -310,7 +310,7 @@ func newDomain(w *kueue.Workload, nodes int64) *unstructured.Unstructured {
 func (r *reconciler) makeDomain(ctx context.Context, o *unstructured.Unstructured) error {
 	err := r.opts.Client.Create(ctx, o)
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("create ComputeDomain %s: %s", o.GetName(), err.Error()) //nolint:errorlint // see above
+		return fmt.Errorf("create ComputeDomain %s: %s", o.GetName(), err.Error())
 	}
 	return err
 }

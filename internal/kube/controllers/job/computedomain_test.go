@@ -45,7 +45,11 @@ type domains struct {
 }
 
 // newDomains makes it; a cluster that does not serve the kind has no ComputeDomains.
-func newDomains(t *testing.T, served bool, objects ...client.Object) *domains {
+func newDomains( //nolint:revive // a fact about the cluster
+	t *testing.T,
+	served bool,
+	objects ...client.Object,
+) *domains {
 	t.Helper()
 	d := &domains{
 		t:     t,
@@ -310,7 +314,10 @@ func TestAClaimTemplateOfAnotherIsNotUsed(t *testing.T) {
 	d.admit()
 	d.goes(0)
 	d.template("another")
-	if d.goes(domainPause); !d.suspended() || !strings.Contains(d.refusal(), "there is another ResourceClaimTemplate") {
+	if d.goes(
+		domainPause,
+	); !d.suspended() ||
+		!strings.Contains(d.refusal(), "there is another ResourceClaimTemplate") {
 		t.Errorf("suspended %v, refused for %q", d.suspended(), d.refusal())
 	}
 }
