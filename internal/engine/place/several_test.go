@@ -160,3 +160,28 @@ func TestNestedGroupsHaveThePlaceThatThereIs(t *testing.T) {
 		t.Errorf("%d have a place and %d have none: that shows little", have, none)
 	}
 }
+
+// A pod set whose flavor has a topology with blocks is in no rack of nodes that have none: it cannot join another set
+// there, and the reason says so.
+func TestSetsAreNotInOneDomainThatOneOfThemDoesNotKnow(t *testing.T) {
+	s := New(core.GPU)
+	for name, labels := range map[string]map[string]string{
+		"large": {"rack": "r"}, "small": {"block": "b", "rack": "r"},
+	} {
+		n := machine(name, core.Amount(len(name)), core.NodeReady) // 5 GPUs each
+		n.Labels = labels
+		s.Set(n)
+	}
+	rack := core.Constraints{Topology: core.TopologyRequest{Required: "rack"}, Filter: core.Filter{}}
+	without := s.Class(gpus(5), core.Constraints{
+		Topology: rack.Topology,
+		Filter:   core.Filter{Must: core.Selector{{Key: "block", Operator: core.DoesNotExist}}},
+	}, core.Topology{})
+	with := s.Class(gpus(1), rack, core.Topology{Levels: []string{"block", "rack"}})
+	_, short, ok := s.Place(Request{View: Free, Sets: []Set{
+		{Index: 0, Class: without, Count: 1, Group: "g"}, {Index: 1, Class: with, Count: 1, Group: "g"},
+	}})
+	if ok || short.Set != 1 || short.Wanted != 1 {
+		t.Errorf("they have a place: %v, %+v", ok, short)
+	}
+}
