@@ -35,7 +35,8 @@ func (s Set) ties() []tie {
 		out = append(out, tie{s.Parents[i], level})
 	}
 	// A domain of its own is implied by that of a group which is no wider.
-	if near.own >= 0 && (s.Group != "" || near.own == near.required && !slices.Contains(near.parents, near.own)) {
+	if near.own >= 0 &&
+		(s.Group != "" || near.own == near.required && !slices.Contains(near.parents, near.own)) {
 		out = append(out, tie{s.Group, near.own})
 	}
 	slices.SortStableFunc(out, func(a, b tie) int { return cmp.Compare(a.level, b.level) })
