@@ -135,3 +135,22 @@ func TestWhatHasNoPodsIsListedWithTheReason(t *testing.T) {
 		}
 	}
 }
+
+// TestAHeldGroupTellsWhatItsEventSays: pods of a group that something else describes do not know how many they are; what
+// that lacks, or what contradicts it, is why they are held, and not that pods are missing.
+func TestAHeldGroupTellsWhatItsEventSays(t *testing.T) {
+	c := cluster(t, "testdata/submitted/mismatch.yaml").Build()
+	p, err := why.Gather(t.Context(), c, story{}, view.Ref{Namespace: "blue", Name: "train"}, now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := why.Explain(p)
+	const want = `Pod group blue/train is held. The group train waits: there is no ConfigMap with label sakkara.group whose key name is "train": create it`
+	if got := strings.Join(
+		e.Sentences,
+		" ",
+	); e.State != view.Held || e.Reason != gather.ReasonGroupMismatch ||
+		!strings.Contains(got, want) {
+		t.Errorf("%s %s %q", e.State, e.Reason, got)
+	}
+}

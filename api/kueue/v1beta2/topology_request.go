@@ -38,6 +38,8 @@ func TopologyRequestOf(annotations map[string]string) *PodSetTopologyRequest {
 }
 
 // DomainMaximum is how many pods of a set a domain of a level has at most.
+//
+// +kubebuilder:object:generate=false
 type DomainMaximum struct {
 	Level string
 	Most  int32
@@ -70,6 +72,8 @@ func MaxPerDomainOf(annotations map[string]string) []DomainMaximum {
 }
 
 // TopologyGroup is a group of pod sets of a job that are in one domain of a level.
+//
+// +kubebuilder:object:generate=false
 type TopologyGroup struct{ Level, Name string }
 
 // TopologyGroupsOf reads from the annotations of pods in which groups their set is, the widest first; nil if what they

@@ -76,6 +76,15 @@ func Jobs(
 // ReasonGroupIncomplete is why a group is held of which pods are missing.
 const ReasonGroupIncomplete = "GroupIncomplete"
 
+// ReasonGroupMismatch is why a group is held whose pods, or what describes it, contradict each other, or whose
+// description is missing.
+const ReasonGroupMismatch = "GroupMismatch"
+
+// GroupWaits reports whether an event of that reason, of a pod, tells why its group is held.
+func GroupWaits(reason string) bool {
+	return reason == ReasonGroupIncomplete || reason == ReasonGroupMismatch
+}
+
 // ReasonPodsQueued is that of what is not queued itself, but its pods are.
 const ReasonPodsQueued = "PodsQueued"
 

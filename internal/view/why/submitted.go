@@ -32,11 +32,31 @@ func findGroup(ctx context.Context, c client.Reader, ref view.Ref) (JobObjects, 
 	p := JobObjects{Asked: view.Ref{Kind: view.KindGroup, Namespace: ref.Namespace, Name: ref.Name}}
 	p.Pods = slices.DeleteFunc(list.Items, func(o corev1.Pod) bool { return !gather.Held(&o) })
 	slices.SortFunc(p.Pods, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
-	return p, len(p.Pods) > 0, nil
+	if len(p.Pods) == 0 {
+		return p, false, nil
+	}
+	var events corev1.EventList
+	if err := c.List(ctx, &events, client.InNamespace(ref.Namespace)); err != nil {
+		return JobObjects{}, false, gather.Readable(err)
+	}
+	for i := range events.Items {
+		e := &events.Items[i]
+		of := func(pod corev1.Pod) bool { return pod.UID == e.InvolvedObject.UID && pod.Name == e.InvolvedObject.Name }
+		if gather.GroupWaits(e.Reason) && slices.ContainsFunc(p.Pods, of) && gather.Later(e, p.Refused) {
+			p.Refused = e
+		}
+	}
+	return p, true, nil
 }
 
-// incompleteGroup tells of a group of which pods are missing.
+// incompleteGroup tells of a group of which pods are missing, or of which something says that it cannot be one.
 func incompleteGroup(p JobObjects, e *Explanation) {
+	if wrong := p.Refused; wrong != nil && wrong.Reason != gather.ReasonGroupIncomplete {
+		e.State, e.Reason = view.Held, wrong.Reason
+		e.say("%s is held. %s", e.Object, wrong.Message)
+		e.Helps = "see to what that names: it is looked at again by itself, and the group starts when its turn comes"
+		return
+	}
 	var names []string
 	for i := range p.Pods {
 		names = append(names, p.Pods[i].Name)
