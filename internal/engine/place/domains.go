@@ -11,6 +11,9 @@ func (s Set) OfDomain() bool { return s.Class.near != nil && s.Class.near.requir
 
 // InOneDomain reports whether one of the domains of DomainsOf of the first set must hold all of several sets.
 func InOneDomain(sets []Set) bool {
+	if len(sets) == 0 {
+		return false
+	}
 	first := sets[0].ties()
 	if len(first) == 0 || len(sets) > 1 && first[0].name == "" {
 		return false

@@ -11,7 +11,8 @@ import (
 // Where the pods of a set must be near to each other they go to one domain, as narrow as there is
 // one with room for all, and in it to as few domains of each level as possible, the widest first. Of
 // equal choices those come first that use the fewest warned nodes, break the fewest whole domains and nodes,
-// so that these stay free, use the fewest nodes, and leave the least of the packed resource on them. Which
+// so that these stay free, use the fewest nodes, and leave the least of the packed resource on them; of equal domains
+// the one in which the least is left, and around which, so that a block in use is used before a whole one. Which
 // choice is best is found exactly, by dynamic programming over the tree (a knapsack on a tree: the least
 // cost of each number of pods, from nodes upwards).
 
