@@ -221,6 +221,7 @@ func (s *Nodes) enough(r Request) (Shortage, bool) {
 // before that (sortNear), so that pods which follow each other have places near to
 // each other, and each slice one domain.
 func (s *Nodes) Place(r Request) ([][]Spot, Shortage, bool) {
+	s.settle()
 	if len(r.Kept)+len(r.Taken) > 0 {
 		s.keep(r, 1)
 		defer s.keep(r, -1)

@@ -185,3 +185,26 @@ func TestSetsAreNotInOneDomainThatOneOfThemDoesNotKnow(t *testing.T) {
 		t.Errorf("they have a place: %v, %+v", ok, short)
 	}
 }
+
+// A set whose group has pods on a node goes to the domain of that node, also where nothing was asked of these nodes
+// before.
+func TestSetsJoinPodsThatStay(t *testing.T) {
+	s := New(core.GPU)
+	for name, block := range map[string]string{"a-0": "a", "b-0": "b", "b-1": "b"} {
+		n := machine(name, 4, core.NodeReady)
+		n.Labels = map[string]string{"block": block}
+		s.Set(n)
+	}
+	c := s.Class(
+		gpus(4),
+		core.Constraints{Topology: core.TopologyRequest{Parents: []string{"block"}}},
+		core.Topology{},
+	)
+	spots, _, ok := s.Place(Request{View: Free, Sets: []Set{{
+		Class: c, Count: 1, Parents: []string{"all"}, Beside: []*Node{s.Node("b-1")},
+		Peers: []Hold{{Node: s.Node("b-1")}},
+	}}})
+	if !ok || spots[0][0].Node.Name() != "b-0" {
+		t.Errorf("it has a place: %v, %s", ok, spotsText(spots[0]))
+	}
+}
