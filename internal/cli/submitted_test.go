@@ -153,4 +153,13 @@ func TestAHeldGroupTellsWhatItsEventSays(t *testing.T) {
 		!strings.Contains(got, want) {
 		t.Errorf("%s %s %q", e.State, e.Reason, got)
 	}
+	shown, err := why.Show(t.Context(), c, nil, view.Ref{Namespace: "blue", Name: "train"}, 0, now())
+	if err != nil || shown.Reason != gather.ReasonGroupMismatch {
+		t.Errorf("show: %v, %s", err, shown.Reason)
+	}
+	all, err := gather.Jobs(t.Context(), c, "blue", client.ListOptions{})
+	if err != nil || len(all.Items) != 1 || all.Items[0].Reason != gather.ReasonGroupMismatch ||
+		!strings.Contains(all.Items[0].Message, "there is no ConfigMap") {
+		t.Errorf("ps: %v, %+v", err, all.Items)
+	}
 }

@@ -28,6 +28,19 @@ func Unmade(reason string) bool {
 		})
 }
 
+// HeldBy is the last event that tells why a group of held pods is in no queue; nil if none does. pods are all of them.
+func HeldBy(events []corev1.Event, pods []corev1.Pod) (last *corev1.Event) {
+	for i := range events {
+		e := &events[i]
+		of := func(p corev1.Pod) bool { return p.UID == e.InvolvedObject.UID && p.Name == e.InvolvedObject.Name }
+		if (e.Reason == ReasonGroupIncomplete || e.Reason == ReasonGroupMismatch) &&
+			slices.ContainsFunc(pods, of) && Later(e, last) {
+			last = e
+		}
+	}
+	return last
+}
+
 // When is when an event happened last.
 func When(e *corev1.Event) time.Time {
 	switch {

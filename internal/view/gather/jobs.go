@@ -49,6 +49,11 @@ func Jobs(
 		}
 	}
 	out.Items = append(out.Items, s.podRows()...)
+	incomplete, err := s.incomplete(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out.Items = append(out.Items, incomplete...)
 	podless, err := s.podless(ctx, out.Items)
 	if err != nil {
 		return nil, err
@@ -79,11 +84,6 @@ const ReasonGroupIncomplete = "GroupIncomplete"
 // ReasonGroupMismatch is why a group is held whose pods, or what describes it, contradict each other, or whose
 // description is missing.
 const ReasonGroupMismatch = "GroupMismatch"
-
-// GroupWaits reports whether an event of that reason, of a pod, tells why its group is held.
-func GroupWaits(reason string) bool {
-	return reason == ReasonGroupIncomplete || reason == ReasonGroupMismatch
-}
 
 // ReasonPodsQueued is that of what is not queued itself, but its pods are.
 const ReasonPodsQueued = "PodsQueued"
@@ -358,12 +358,13 @@ func (s *reading) podRows() (out []view.Job) {
 		}
 		out = append(out, row)
 	}
-	return append(view.Join(out), s.incomplete()...)
+	return view.Join(out)
 }
 
 // incomplete are the lines of groups that have no Workload yet.
-func (s *reading) incomplete() (out []view.Job) {
+func (s *reading) incomplete(ctx context.Context) (out []view.Job, err error) {
 	known, at := map[string]bool{}, map[string]int{}
+	pods, events := map[string][]corev1.Pod{}, map[string][]corev1.Event{}
 	for i := range s.workloads {
 		known[s.workloads[i].Namespace+"/"+s.workloads[i].Name] = true
 	}
@@ -394,8 +395,22 @@ func (s *reading) incomplete() (out []view.Job) {
 		row.GPUs += view.GPUs(&p.Spec)
 		row.Slices = view.AddSlices(row.Slices, view.Slices(&p.Spec, 1))
 		row.Message = fmt.Sprintf("%d of %s pods are created", row.Pods, WantedOf(p))
+		pods[key] = append(pods[key], *p)
 	}
-	return out
+	for i := range out {
+		row := &out[i]
+		list, read := events[row.Namespace]
+		if !read {
+			if list, err = s.eventsIn(ctx, row.Namespace); err != nil {
+				return nil, err
+			}
+			events[row.Namespace] = list
+		}
+		if e := HeldBy(list, pods[row.Namespace+"/"+row.Name]); e != nil && e.Reason != ReasonGroupIncomplete {
+			row.Reason, row.Message = e.Reason, e.Message
+		}
+	}
+	return out, nil
 }
 
 // wants reports whether a pod has the labels that are asked for.

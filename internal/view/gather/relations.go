@@ -19,6 +19,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/view"
 )
@@ -148,6 +149,9 @@ func MadeBy(pod *corev1.Pod) (view.Kind, string) {
 func WantedOf(pod *corev1.Pod) string {
 	return cmp.Or(pod.Annotations[kueue.PodGroupTotalCountAnnotation], "its")
 }
+
+// Described reports whether something else than the pods says how many a group has: a PodGroup or a ConfigMap.
+func Described(pod *corev1.Pod) bool { return pod.Annotations[podmeta.PodGroupKindAnnotation] != "" }
 
 // ListOf is an empty list of jobs of a kind.
 func ListOf(k *jobs.Kind) (client.ObjectList, error) {

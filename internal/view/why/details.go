@@ -421,7 +421,9 @@ func (p *JobObjects) standsByPods(j *view.Standing) {
 	j.LocalQueue = p.Pods[0].Labels[kueue.QueueNameLabel]
 	switch {
 	case p.Asked.Kind == view.KindGroup:
-		j.State, j.Reason = view.Held, gather.ReasonGroupIncomplete
+		if j.State, j.Reason = view.Held, gather.ReasonGroupIncomplete; p.Refused != nil {
+			j.Reason = p.Refused.Reason
+		}
 	case slices.ContainsFunc(p.Pods, func(o corev1.Pod) bool { return gated(&o) }):
 		j.State, j.Reason = view.Waiting, gather.ReasonPodsQueued
 	case j.Pods.AllRun():

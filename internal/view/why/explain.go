@@ -143,6 +143,11 @@ func loose(p JobObjects, j view.Standing, e *Explanation) {
 	}
 	if p.Pod != nil && gather.GroupOf(p.Pod) != "" {
 		e.State, e.Reason = view.Held, gather.ReasonGroupIncomplete
+		if gather.Described(p.Pod) {
+			e.say("%s is held with its group %s", e.Object, gather.GroupOf(p.Pod))
+			e.Helps = "see what the group waits for: mlbatch why " + p.Pod.Namespace + "/" + gather.GroupOf(p.Pod)
+			return
+		}
 		e.say(
 			"%s is held with its group %s until all %s pods of that are created",
 			e.Object,

@@ -3,6 +3,7 @@ package why
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -39,37 +40,37 @@ func findGroup(ctx context.Context, c client.Reader, ref view.Ref) (JobObjects, 
 	if err := c.List(ctx, &events, client.InNamespace(ref.Namespace)); err != nil {
 		return JobObjects{}, false, gather.Readable(err)
 	}
-	for i := range events.Items {
-		e := &events.Items[i]
-		of := func(pod corev1.Pod) bool { return pod.UID == e.InvolvedObject.UID && pod.Name == e.InvolvedObject.Name }
-		if gather.GroupWaits(e.Reason) && slices.ContainsFunc(p.Pods, of) && gather.Later(e, p.Refused) {
-			p.Refused = e
-		}
-	}
+	p.Refused = gather.HeldBy(events.Items, p.Pods)
 	return p, true, nil
 }
 
 // incompleteGroup tells of a group of which pods are missing, or of which something says that it cannot be one.
 func incompleteGroup(p JobObjects, e *Explanation) {
-	if wrong := p.Refused; wrong != nil && wrong.Reason != gather.ReasonGroupIncomplete {
-		e.State, e.Reason = view.Held, wrong.Reason
-		e.say("%s is held. %s", e.Object, wrong.Message)
-		e.Helps = "see to what that names: it is looked at again by itself, and the group starts when its turn comes"
-		return
-	}
 	var names []string
 	for i := range p.Pods {
 		names = append(names, p.Pods[i].Name)
 	}
 	e.State, e.Reason = view.Held, gather.ReasonGroupIncomplete
 	n := len(names)
-	e.say(
-		"%s is held until all %s pods of it are created; there %s %s: %s",
-		e.Object,
-		gather.WantedOf(&p.Pods[0]),
+	there := fmt.Sprintf(
+		"there %s %s: %s",
 		words.Is(n),
 		words.Count(n, "pod"),
 		strings.Join(names[:min(n, 5)], ", "),
 	)
 	e.Helps = "create the missing pods, with the same label " + kueue.PodGroupNameLabel + "; kubectl describe says if the pods contradict each other"
+	switch says := p.Refused; {
+	case says != nil && says.Reason != gather.ReasonGroupIncomplete:
+		e.Reason = says.Reason
+		e.say("%s is held. %s.", e.Object, says.Message)
+		e.Helps = "see to what that names: it is looked at again by itself, and the group starts when its turn comes"
+	case gather.Described(&p.Pods[0]):
+		e.say("%s is held until all of its pods are created; %s", e.Object, there)
+		if says != nil {
+			e.say("%s.", says.Message)
+		}
+		e.Helps = "create the missing pods, so that they name the group as these do"
+	default:
+		e.say("%s is held until all %s pods of it are created; %s", e.Object, gather.WantedOf(&p.Pods[0]), there)
+	}
 }
