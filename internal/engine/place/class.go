@@ -69,6 +69,10 @@ type index struct {
 	seen  uint64
 	slots []int32
 	where []int16 // bucket of the node, -1 for none
+	// whole says of each node whether nothing is held on it and all of the packed resource is free there, where the
+	// pods must be near to each other. Pods that the engine did not place and that take none of it, as daemons, do not
+	// count.
+	whole []bool
 	total int64
 	rooms [buckets]room
 	// domains is room by domain, where is the domain of each node as counted there; most is how
@@ -316,7 +320,7 @@ func (s *Nodes) rebuild(c *Class, v View) {
 	ix.slots = make([]int32, n)
 	ix.where = slices.Repeat([]int16{-1}, n)
 	if c.near != nil {
-		ix.counted = make([]int32, n)
+		ix.counted, ix.whole = make([]int32, n), make([]bool, n)
 	}
 	for i := range ix.rooms {
 		ix.rooms[i] = room{}
@@ -347,6 +351,7 @@ func (s *Nodes) refresh(c *Class, v View, rank int) {
 	}
 	if c.near != nil {
 		ix.count(c.near, rank, slots, s.domainOf(c.near.tree, rank))
+		ix.whole[rank] = s.isWhole(n, v)
 	}
 	ix.total += int64(slots - ix.slots[rank])
 	ix.slots[rank] = slots
@@ -359,6 +364,10 @@ func (s *Nodes) refresh(c *Class, v View, rank int) {
 		}
 		ix.where[rank] = bucket
 	}
+}
+
+func (s *Nodes) isWhole(n *Node, v View) bool {
+	return allZero(n.held[core.Projected]) && (s.packID >= len(n.cap) || n.left(v)[s.packID] == n.cap[s.packID])
 }
 
 // count notes by domain that a node has so many slots.

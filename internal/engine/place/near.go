@@ -2,10 +2,10 @@ package place
 
 import (
 	"cmp"
+	"encoding/binary"
 	"math"
 	"slices"
-
-	"github.com/mlbatch/mlbatch/internal/core"
+	"strconv"
 )
 
 // Where the pods of a set must be near to each other they go to one domain, as narrow as there is
@@ -67,10 +67,11 @@ type alike struct {
 	whole bool
 }
 
-// part of a domain: a domain in it, or nodes that are alike.
+// part of a domain: a domain in it, or nodes that are alike. Which ones, it says by their places in the lists of the
+// domain, so that it holds for every domain of the same shape.
 type part struct {
-	domain int32 // root for nodes
-	nodes  alike
+	inside int // -1 for nodes
+	nodes  int
 	costs  []cost
 	first  int // the least number of pods but none that has a cost
 	of     *curve
@@ -83,6 +84,13 @@ type curve struct {
 	first int
 	parts []part
 	from  [][]int32
+}
+
+// curveKey is what a curve depends on: the shape of the domain, the widest level that counts, and the numbers of pods.
+type curveKey struct {
+	shape       int32
+	top         int
+	least, most int32
 }
 
 // finder searches places for one pod set whose pods must be near to each other.
@@ -100,6 +108,11 @@ type finder struct {
 	rooms     []int64
 	unlimited []int64
 	whole     []bool
+	// kinds are the nodes right below each domain, those together that are alike. Domains of one shape have the same
+	// kinds of nodes and the same shapes inside, in the same order, and so the same curves, which are computed once.
+	kinds  [][]alike
+	shapes []int32
+	curves map[curveKey]*curve
 	// kept are pods of the set that stay, and of others that it must be near to, by domain; at is the narrowest that has
 	// all of them. sliced are those that its slices have, the set's own.
 	kept   map[int32]int32
@@ -178,7 +191,7 @@ func (f *finder) nearest(want, within int32) bool {
 		}
 		switch {
 		case best >= 0:
-			f.take(chosen, want)
+			f.take(best, chosen, want)
 			return true
 		case greedy >= 0 && f.fillDomain(greedy, want) == 0:
 			return true
@@ -192,6 +205,9 @@ func (f *finder) nearest(want, within int32) bool {
 // search that no choice of several is better: it has no warning and nothing whole is broken. false if there is none.
 func (f *finder) onOneNode(want, within int32) (*Node, bool) {
 	t := f.near.tree
+	if !slices.ContainsFunc(f.ix.slots, func(slots int32) bool { return slots >= want }) {
+		return nil, false
+	}
 	f.top = len(t.levels) - 1
 	if n := f.onBrokenNode(want, within); n != nil {
 		return n, true
@@ -200,15 +216,10 @@ func (f *finder) onOneNode(want, within int32) (*Node, bool) {
 	for i := range whole {
 		whole[i] = true
 	}
-	fits := false
 	for rank, slots := range f.ix.slots {
-		if slots > 0 && !f.wholeNode(rank) {
+		if slots > 0 && !f.ix.whole[rank] {
 			whole[f.ix.counted[rank]] = false
 		}
-		fits = fits || slots >= want
-	}
-	if !fits {
-		return nil, false
 	}
 	best, at, least := -1, root, noCost()
 	for rank, slots := range f.ix.slots {
@@ -246,7 +257,7 @@ func (f *finder) onBrokenNode(want, within int32) (found *Node) {
 			if f.freely(d) < int64(want) {
 				return true // of no whole slice
 			}
-			if f.wholeNode(rank) {
+			if f.ix.whole[rank] {
 				used = int64(b) <= int64(want)*f.class.pack // then it is not broken, and may do as well
 				return !used
 			}
@@ -337,15 +348,15 @@ func (f *finder) may(d, within int32) bool {
 func (f *finder) measure() {
 	domains := f.near.tree.domains
 	f.rooms, f.whole = make([]int64, len(domains)), make([]bool, len(domains))
-	f.unlimited = f.rooms
+	f.unlimited, f.kinds = f.rooms, make([][]alike, len(domains))
 	if len(f.near.limits) > 0 {
 		f.unlimited = make([]int64, len(domains))
 	}
 	for i := len(domains) - 1; i >= 0; i-- { // a domain comes behind the one that it is in
-		f.whole[i] = true
-		for _, rank := range f.nodes[i] {
-			f.rooms[i] += int64(f.ix.slots[rank])
-			f.whole[i] = f.whole[i] && f.wholeNode(rank)
+		f.whole[i], f.kinds[i] = true, f.kindsOf(f.nodes[i])
+		for _, k := range f.kinds[i] {
+			f.rooms[i] += int64(k.slots) * int64(len(k.ranks))
+			f.whole[i] = f.whole[i] && k.whole
 		}
 		for _, in := range f.inside[i] {
 			f.rooms[i] += f.rooms[in]
@@ -368,6 +379,39 @@ func (f *finder) measure() {
 		for i := range domains {
 			f.rooms[i] = f.near.withinAbove(int32(i), f.rooms[i], f.limitTaken)
 		}
+	}
+	f.shape()
+}
+
+// shape finds out which domains have the same shape. Where pods stay each has one of its own.
+func (f *finder) shape() {
+	domains := f.near.tree.domains
+	f.shapes, f.curves = make([]int32, len(domains)), map[curveKey]*curve{}
+	known, key := map[string]int32{}, []byte(nil)
+	for i := len(domains) - 1; i >= 0; i-- {
+		if len(f.kept) > 0 {
+			f.shapes[i] = int32(i) //nolint:gosec // not more than nodes and levels
+			continue
+		}
+		key = binary.AppendVarint(key[:0], int64(domains[i].level))
+		key = binary.AppendVarint(key, f.rooms[i])
+		key = binary.AppendVarint(key, f.unlimited[i])
+		for _, k := range f.kinds[i] {
+			key = binary.AppendVarint(key, int64(k.slots))
+			key = binary.AppendVarint(key, k.left)
+			key = binary.AppendVarint(key, int64(len(k.ranks)))
+			key = strconv.AppendBool(strconv.AppendBool(key, k.late), k.whole)
+		}
+		key = append(key, '/')
+		for _, in := range f.inside[i] {
+			key = binary.AppendVarint(key, int64(f.shapes[in]))
+		}
+		is, has := known[string(key)]
+		if !has {
+			is = int32(len(known)) //nolint:gosec // not more than domains
+			known[string(key)] = is
+		}
+		f.shapes[i] = is
 	}
 }
 
@@ -394,32 +438,42 @@ func (f *finder) snugger(a, b int32, room func(int32) int64) bool {
 // curve is the least cost in a domain of each number of pods from the least to the most, and of none; nil if
 // that takes too long to find out.
 func (f *finder) curve(d int32, least, most int32) *curve {
-	c := &curve{costs: []cost{{}}, first: 1}
-	groups := f.groups(d)
-	low, cut := int32(1), cut{}
-	if len(groups) == 0 && len(f.kept) == 0 {
-		low, cut = f.fewest(d, least, most)
+	key := curveKey{f.shapes[d], f.top, least, most}
+	c := f.curves[key]
+	if c == nil {
+		if c = f.newCurve(d, least, most); c != nil {
+			f.curves[key] = c
+		}
 	}
-	for _, in := range f.inside[d] {
+	return c
+}
+
+func (f *finder) newCurve(d int32, least, most int32) *curve {
+	c := &curve{costs: make([]cost, 1, most+1), first: 1}
+	few := fewest{low: 1}
+	if len(f.kinds[d]) == 0 && len(f.kept) == 0 {
+		few = f.fewest(d, least, most)
+	}
+	for i, in := range f.inside[d] {
 		switch {
 		case f.kept[in] > 0:
-		case f.room(in) < int64(low):
+		case f.room(in) < int64(few.low) || few.enough(f.shapes[in]):
 			continue
 		}
-		of := f.curve(in, low, int32(min(int64(most), f.room(in)))) //nolint:gosec // not above most
+		of := f.curve(in, few.low, int32(min(int64(most), f.room(in)))) //nolint:gosec // not above most
 		if of == nil {
 			return nil
 		}
-		c.parts = append(c.parts, part{domain: in, of: of, costs: of.costs, first: of.first})
+		c.parts = append(c.parts, part{inside: i, of: of, costs: of.costs, first: of.first})
 	}
-	for _, nodes := range groups {
-		c.parts = append(c.parts, part{nodes: nodes, costs: f.alikeCosts(nodes, most), first: 1})
+	for i, nodes := range f.kinds[d] {
+		c.parts = append(c.parts, part{inside: -1, nodes: i, costs: f.alikeCosts(nodes, most), first: 1})
 	}
 	for i := range c.parts {
 		if !f.merge(c, &c.parts[i], most) {
 			return nil
 		}
-		cut.apply(c.costs)
+		few.apply(c.costs)
 	}
 	c.first = max(1, int(least))
 	for k := range c.costs {
@@ -434,41 +488,67 @@ func (f *finder) curve(d int32, least, most int32) *curve {
 	return c
 }
 
-// fewest is for a number of pods in a range that is in as few of the domains inside as possible: how few pods one of
-// these may have, if any, since the largest of them, all but one, are filled; and what need not be looked at.
-func (f *finder) fewest(d int32, least, most int32) (int32, cut) {
+// fewest is what follows from that some pods are in as few of the domains inside another as possible.
+type fewest struct {
+	// low is how few pods one of these domains may have, if any: the largest of them, all but one, are filled.
+	low int32
+	// copies is how many of them are used at most, if that is known, and so how many of one shape are of use; seen are
+	// those of each shape so far.
+	copies int
+	seen   map[int32]int
+	// Numbers of pods in some of the domains lead nowhere that the domains which may still be used cannot make up to
+	// what is wanted: want, of the used with the largest room each; shift is where a cost has the number of domains.
+	want, used, largest int64
+	shift               int
+}
+
+// fewest is for a number of pods in a range.
+func (f *finder) fewest(d int32, least, most int32) fewest {
 	rooms := make([]int64, 0, len(f.inside[d]))
 	for _, in := range f.inside[d] {
 		rooms = append(rooms, f.room(in))
 	}
 	slices.SortFunc(rooms, func(a, b int64) int { return cmp.Compare(b, a) })
+	is := fewest{low: 1}
+	depth := f.near.tree.domains[d].level + 1 - f.top
+	counts := depth > 0 && depth <= levelsInUse
+	if counts {
+		sum := int64(0)
+		for is.copies = 0; is.copies < len(rooms) && sum < int64(most); is.copies++ {
+			sum += rooms[is.copies]
+		}
+		is.seen = map[int32]int{}
+	}
 	filled, used := int64(0), int64(0)
 	for _, room := range rooms {
 		used++
 		if filled+room >= int64(least) {
 			if filled+room < int64(most) {
-				return 1, cut{} // one more domain is needed for some
+				return is // one more domain is needed for some
 			}
 			break
 		}
 		filled += room
 	}
-	is := cut{}
-	depth := f.near.tree.domains[d].level + 1 - f.top
-	if least == most && used > 0 && depth > 0 && depth <= levelsInUse {
-		is = cut{want: int64(least), used: used, largest: rooms[0], shift: levelBits * (levelsInUse - depth)}
+	if least == most && used > 0 && counts {
+		is.want, is.used, is.largest = int64(least), used, rooms[0]
+		is.shift = levelBits * (levelsInUse - depth)
 	}
-	return max(1, int32(int64(least)-filled)), is //nolint:gosec // not above least
+	is.low = max(1, int32(int64(least)-filled)) //nolint:gosec // not above least
+	return is
 }
 
-// cut says which numbers of pods in some of the domains inside lead nowhere: those that the domains which may still
-// be used cannot make up to what is wanted.
-type cut struct {
-	want, used, largest int64
-	shift               int // of the number of these domains in a cost
+// enough reports whether as many domains of a shape were looked at as may be used; if not, it counts one more.
+func (x *fewest) enough(shape int32) bool {
+	if x.seen == nil {
+		return false
+	}
+	x.seen[shape]++
+	return x.seen[shape] > x.copies
 }
 
-func (x *cut) apply(costs []cost) {
+// apply drops the costs of numbers of pods that lead nowhere.
+func (x *fewest) apply(costs []cost) {
 	if x.want == 0 {
 		return
 	}
@@ -483,56 +563,42 @@ func (x *cut) apply(costs []cost) {
 	}
 }
 
-// merge adds a part to a curve; false if that takes too long.
+// merge adds a part to a curve; false if that takes too long. Sums are made for the highest number of pods first, so
+// that each is of costs without the part; of equal sums the one with the most pods in the part stays, but none of it
+// where that costs no more.
 func (f *finder) merge(c *curve, p *part, most int32) bool {
 	n := min(len(c.costs)+len(p.costs)-1, int(most)+1)
-	sum, from := make([]cost, n), make([]int32, n)
-	copy(sum, c.costs)
-	for k := len(c.costs); k < n; k++ {
-		sum[k] = noCost()
+	from, needed := make([]int32, n), p.costs[0].impossible() // what stays there needs more to be whole slices
+	was := len(c.costs)
+	for range n - was {
+		c.costs = append(c.costs, noCost())
 	}
-	for k := range c.costs {
+	for k := was - 1; k >= 0; k-- {
 		if c.costs[k].impossible() {
 			continue
 		}
-		end := min(len(p.costs), n-k)
+		has, end := c.costs[k], min(len(p.costs), n-k)
 		if f.left -= max(0, end-p.first); f.left < 0 {
 			return false
 		}
 		for j := p.first; j < end; j++ {
-			if p.costs[j].impossible() {
+			more, least := &p.costs[j], &c.costs[j+k]
+			first := from[j+k] == 0
+			if more.impossible() || has.domains+more.domains > least.domains && (!first || !needed) {
 				continue
 			}
-			if is := c.costs[k].plus(&p.costs[j]); is.less(&sum[j+k]) {
-				sum[j+k], from[j+k] = is, int32(j) //nolint:gosec // not above most
+			is := has.plus(more)
+			if first && (needed || is.less(least)) || !first && !least.less(&is) {
+				*least, from[j+k] = is, int32(j) //nolint:gosec // not above most
 			}
 		}
 	}
-	if p.costs[0].impossible() { // what stays there needs more to be whole slices
-		return f.mergeNeeded(c, p, sum, from)
-	}
-	c.costs, c.from = sum, append(c.from, from)
-	return true
-}
-
-// mergeNeeded is merge of a part that must have some pods.
-func (f *finder) mergeNeeded(c *curve, p *part, sum []cost, from []int32) bool {
-	for k := range sum {
-		if from[k] == 0 {
-			sum[k] = noCost()
+	for k := range from {
+		if needed && from[k] == 0 {
+			c.costs[k] = noCost()
 		}
 	}
-	for k := range c.costs { // those that were no better than with none of the part
-		for j := p.first; j < len(p.costs) && j+k < len(sum); j++ {
-			if c.costs[k].impossible() || p.costs[j].impossible() {
-				continue
-			}
-			if is := c.costs[k].plus(&p.costs[j]); is.less(&sum[j+k]) {
-				sum[j+k], from[j+k] = is, int32(j) //nolint:gosec // few
-			}
-		}
-	}
-	c.costs, c.from = sum, append(c.from, from)
+	c.from = append(c.from, from)
 	return true
 }
 
@@ -557,14 +623,6 @@ func (f *finder) charge(c *cost, d int32, breaks bool) { //nolint:revive // a fa
 	}
 }
 
-// wholeNode reports whether nothing is held on a node, and all of the packed resource is free there. Pods that the
-// engine did not place and that take none of it, as daemons, do not count.
-func (f *finder) wholeNode(rank int) bool {
-	n := f.s.order[rank]
-	id := f.s.packID
-	return allZero(n.held[core.Projected]) && (id >= len(n.cap) || n.left(f.view)[id] == n.cap[id])
-}
-
 // likeness is what makes a node like others.
 func (f *finder) likeness(rank int) alike {
 	b := f.ix.where[rank]
@@ -572,14 +630,14 @@ func (f *finder) likeness(rank int) alike {
 		slots: f.ix.slots[rank],
 		left:  int64(b % (maxPack + 1)),
 		late:  b > maxPack,
-		whole: f.wholeNode(rank),
+		whole: f.ix.whole[rank],
 	}
 }
 
-// groups are the nodes right below a domain, those together that are alike.
-func (f *finder) groups(d int32) []alike {
+// kindsOf puts nodes together that are alike.
+func (f *finder) kindsOf(ranks []int) []alike {
 	var out []alike
-	for _, rank := range f.nodes[d] {
+	for _, rank := range ranks {
 		is := f.likeness(rank)
 		i := slices.IndexFunc(out, func(o alike) bool {
 			return o.slots == is.slots && o.left == is.left && o.late == is.late && o.whole == is.whole
@@ -621,8 +679,8 @@ func (f *finder) chargeNodes(c *cost, a alike, nodes, pods int64) {
 	}
 }
 
-// take places so many pods as a curve says.
-func (f *finder) take(c *curve, k int32) {
+// take places so many pods in a domain as the curve of its shape says.
+func (f *finder) take(d int32, c *curve, k int32) {
 	for i := len(c.parts) - 1; i >= 0; i-- {
 		n := c.from[i][k]
 		if k -= n; n == 0 {
@@ -630,10 +688,10 @@ func (f *finder) take(c *curve, k int32) {
 		}
 		p := &c.parts[i]
 		if p.of != nil {
-			f.take(p.of, n)
+			f.take(f.inside[d][p.inside], p.of, n)
 			continue
 		}
-		f.fillNodes(p.nodes, n)
+		f.fillNodes(f.kinds[d][p.nodes], n)
 	}
 }
 
@@ -661,7 +719,7 @@ func (f *finder) fillDomain(d int32, want int32) int32 {
 	for _, in := range f.inside[d] {
 		parts = append(parts, rest{domain: in, room: f.room(in)})
 	}
-	for _, g := range f.groups(d) {
+	for _, g := range f.kinds[d] {
 		parts = append(parts, rest{nodes: g, room: int64(g.slots) * int64(len(g.ranks))})
 	}
 	slices.SortStableFunc(parts, func(a, b rest) int { return cmp.Compare(b.room, a.room) })

@@ -275,10 +275,15 @@ func (s *Nodes) sortSpots(sets []Set, spots [][]Spot) {
 // pods than others come last, so that the ranks on a node begin with a multiple of what a node holds: groups of
 // ranks that work closely together are on one node each.
 func (s *Nodes) sortNear(t *tree, spots []Spot) {
-	least := map[int32]int32{}
+	least := make([]int32, len(t.domains)) // 0 for no pods
+	var used []int32
 	for _, sp := range spots {
-		for d := s.domainOf(t, sp.Node.rank); ; d = t.domains[d].in {
-			if n, has := least[d]; !has || sp.Count < n {
+		at := s.domainOf(t, sp.Node.rank)
+		if !slices.Contains(used[max(0, len(used)-1):], at) {
+			used = append(used, at)
+		}
+		for d := at; ; d = t.domains[d].in {
+			if least[d] == 0 || sp.Count < least[d] {
 				least[d] = sp.Count
 			}
 			if d == root {
@@ -286,14 +291,23 @@ func (s *Nodes) sortNear(t *tree, spots []Spot) {
 			}
 		}
 	}
-	slices.SortFunc(spots, func(a, b Spot) int {
-		x, y, deeper := t.apart(s.domainOf(t, a.Node.rank), s.domainOf(t, b.Node.rank))
+	slices.SortFunc(used, func(a, b int32) int {
+		x, y, deeper := t.apart(a, b)
 		return cmp.Or(
 			cmp.Compare(least[y], least[x]),
 			core.CompareNames(t.domains[x].value, t.domains[y].value),
 			deeper,
+		)
+	})
+	turn := make([]int32, len(t.domains))
+	for i, d := range used {
+		turn[d] = int32(i)
+	}
+	slices.SortFunc(spots, func(a, b Spot) int {
+		return cmp.Or(
+			cmp.Compare(turn[t.narrowest[a.Node.rank]], turn[t.narrowest[b.Node.rank]]),
 			cmp.Compare(b.Count, a.Count),
-			core.CompareNames(a.Node.spec.Name, b.Node.spec.Name),
+			cmp.Compare(a.Node.rank, b.Node.rank),
 		)
 	})
 }

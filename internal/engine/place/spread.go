@@ -522,7 +522,7 @@ func (f *finder) fillPortions(portions []portion) bool {
 		case c.costs[n].impossible():
 			return false
 		default:
-			f.take(c, n)
+			f.take(p.domain, c, n)
 		}
 	}
 	return true
