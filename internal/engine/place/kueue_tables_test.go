@@ -24,8 +24,8 @@ import (
 //   - Ties go by name of the domain from the widest level on, names as people count; Kueue's go by name of the node.
 //   - Equal shares (balanced) are asked for by level and differ by one pod, or slice, at most. Kueue balances, if its gate is
 //     on, over the level that is preferred or the one below, and its last domain gets what is left above a threshold.
-//   - Pod sets of a group share one domain of the level that they require. Where they only prefer one, the group is about
-//     flavors alone, and each set is as near as it can be.
+//   - Pod sets of a group share one domain of the level that they require, or else one as narrow as there is one. A set
+//     that asks for nothing knows no nodes as a level, and is near to the others by the levels above.
 //   - What can never be is told apart from what has no room now.
 
 // kueueCase is a case of Kueue's tables in a few words.
@@ -549,8 +549,8 @@ var kueueTables = []struct {
 				"b1/r1/x1=3 b1/r2/x2=3 b1/r3/x3=8 b2/r1/x4=11",
 				"1 gpu=5 preferred=block group=g + 7 preferred=block group=g",
 				"x3*1 + x1*3 x2*1 x3*3",
-				"x3*1 + x4*7",
-				"each set is as near as it can be; Kueue keeps the leader in the block of its workers, here only a level that is required does",
+				"x3*1 + x1*3 x2*3 x3*1",
+				"the same block, and in it as many nodes",
 			},
 			{
 				"two sets that overlap", "block", "b1/m1=2 b2/m2=2 b3/m3=2",
@@ -667,7 +667,7 @@ var kueueTables = []struct {
 			{
 				"a domain that holds the leader, and five", "host", "d1=9,@lead=yes d2=6 d3=4,@lead=yes d4=2",
 				"1 select=lead:yes group=g + 5 preferred=host group=g", "d1*1 + d1*5", "d3*1 + d2*5",
-				"as above: each set is as near as it can be, and what just does comes first",
+				"the leader asks for nothing; what just does comes first",
 			},
 			{
 				"two domains with nothing left beside the leader", "host", "d1=9,@lead=yes d2=6 d3=4,@lead=yes d4=2",

@@ -23,6 +23,8 @@ type Set struct {
 	// Peers are pods of the workload that stay where they are and must be in the domain that the set goes to. Those
 	// without a Class are of other sets, and in none of its slices.
 	Peers []Hold
+	// preferred is a level of which one domain is tried for the Group, though none is required; "" is none.
+	preferred string
 }
 
 // Spot is a number of pods on one node.
@@ -236,6 +238,10 @@ func (s *Nodes) Place(r Request) ([][]Spot, Shortage, bool) {
 		return spots, Shortage{}, true
 	}
 	turn := largestFirst(r.Sets)
+	if s.nearTogether(r, turn, spots) {
+		s.sortSpots(r.Sets, spots)
+		return spots, Shortage{}, true
+	}
 	short, ok := s.inTurn(r, turn, spots, nil)
 	switch {
 	case ok:
@@ -374,7 +380,7 @@ func (s *Nodes) inTurn(r Request, turn []int, spots [][]Spot, within []int32) (S
 			short.Set = i
 			return short, false
 		}
-		if left > 0 && in >= 0 {
+		if left > 0 && in >= 0 && set.Class.near.required >= 0 {
 			return s.shortIn(set, i, in, r.View), false
 		}
 		if left > 0 {

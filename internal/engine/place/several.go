@@ -27,10 +27,13 @@ type tie struct {
 // ties of a set, the widest first.
 func (s Set) ties() []tie {
 	near := s.Class.near
-	if near == nil || near.required < 0 {
+	if near == nil || near.required < 0 && s.preferred == "" {
 		return nil
 	}
 	out := make([]tie, 0, len(near.parents)+1)
+	if s.preferred != "" {
+		out = append(out, tie{s.Group, slices.Index(near.tree.levels, s.preferred)})
+	}
 	for i, level := range near.parents {
 		out = append(out, tie{s.Parents[i], level})
 	}
@@ -164,11 +167,19 @@ type domainSearch struct {
 }
 
 func (s *Nodes) inDomains(r Request, turn []int, spots [][]Spot) outcome {
-	x := &domainSearch{
+	return s.search(r, turn, spots, maxDomainTries).run()
+}
+
+// search is one that tries so many choices of domains at most.
+func (s *Nodes) search(r Request, turn []int, spots [][]Spot, tries int) *domainSearch {
+	return &domainSearch{
 		s: s, r: r, turn: turn, spots: spots, in: slices.Repeat([]int32{-1}, len(r.Sets)),
 		sample: map[*tree][]int{}, supply: map[*tree][]int64{}, demand: map[*tree][]int64{},
-		tries: min(maxDomainTries, 1+maxNodeLooks/max(1, len(s.order))), looks: maxDomainLooks,
+		tries: min(tries, 1+maxNodeLooks/max(1, len(s.order))), looks: maxDomainLooks,
 	}
+}
+
+func (x *domainSearch) run() outcome {
 	x.list()
 	for k := range x.choices {
 		if len(x.choices[k].domains) == 0 {

@@ -65,7 +65,7 @@ func (f *family) holds(given [][]string, last int) bool {
 		if f.level[i] != "" && !one(fmt.Sprintf("own %d%s", i, set.Group), f.level[i], given[i]) {
 			return false
 		}
-		if set.Group != "" && !one("group "+set.Group, f.level[i], given[i]) {
+		if set.Group != "" && f.level[i] != "" && !one("group "+set.Group, f.level[i], given[i]) {
 			return false
 		}
 		for k, parent := range set.Parents {
@@ -77,8 +77,41 @@ func (f *family) holds(given [][]string, last int) bool {
 	return true
 }
 
+// nearest checks that the sets of a group that need not be in one domain, of a level that all can be in beside what they
+// require, are in one as narrow as there is one.
+func (f *family) nearest(t *rapid.T, given [][]string) {
+	var members []int
+	required := map[int]bool{}
+	for i, set := range f.sets {
+		if set.Group == "near" {
+			members = append(members, i)
+			required[set.Class.near.required] = true
+		}
+	}
+	if len(members) < 2 || len(required) > 1 {
+		return
+	}
+	levels := f.sets[members[0]].Class.near.tree.levels
+	for l := len(levels) - 1; l > f.sets[members[0]].Class.near.required; l-- {
+		for _, i := range members {
+			f.level[i] = levels[l]
+		}
+		is := f.holds(given, len(f.sets)-1)
+		if is || f.exists(make([][]string, len(f.sets)), 0, 0, f.sets[0].Count) {
+			if !is {
+				t.Fatalf("all of a group can be in one %s, and they are on %v", levels[l], given)
+			}
+			return
+		}
+		for _, i := range members {
+			f.level[i] = ""
+		}
+	}
+}
+
 // Groups of pod sets, one within another, have a place where there is one, and only there: against every way to place
-// them. Sets whose flavors have other topologies are in one domain all the same.
+// them. Sets whose flavors have other topologies are in one domain all the same. Those of a group that need not be in one
+// domain are in the narrowest that there is for them.
 func TestNestedGroupsHaveThePlaceThatThereIs(t *testing.T) {
 	t.Parallel()
 	have, none := 0, 0
@@ -101,11 +134,16 @@ func TestNestedGroupsHaveThePlaceThatThereIs(t *testing.T) {
 			}
 		}
 		topology := core.Topology{Levels: []string{"block", "rack"}}
-		if rapid.Bool().Draw(t, "no topology") {
+		loose := rapid.Bool().Draw(t, "a group that need not be in one domain")
+		if !loose && rapid.Bool().Draw(t, "no topology") {
 			topology = core.Topology{}
 		}
 		mixed := rapid.IntRange(0, 3).Draw(t, "trees of each set's own") == 0
-		for i := range rapid.IntRange(2, 4).Draw(t, "sets") {
+		most := 4
+		if loose {
+			most = 2
+		}
+		for i := range rapid.IntRange(2, most).Draw(t, "sets") {
 			if mixed {
 				topology.Levels = rapid.SampledFrom([][]string{nil, {"rack"}, {"block", "rack"}}).Draw(t, "levels")
 			}
@@ -124,6 +162,9 @@ func TestNestedGroupsHaveThePlaceThatThereIs(t *testing.T) {
 			}
 			if c.Topology.Required != "" && rapid.IntRange(0, 3).Draw(t, "grouped") == 0 {
 				set.Group = "g-" + c.Topology.Required
+			}
+			if loose {
+				set.Group, c.Topology.Required = "near", ""
 			}
 			set.Class = f.s.Class(gpus(core.Amount(rapid.IntRange(1, 2).Draw(t, "gpus"))), c, topology)
 			f.sets, f.level = append(f.sets, set), append(f.level, c.Topology.Required)
@@ -154,6 +195,9 @@ func TestNestedGroupsHaveThePlaceThatThereIs(t *testing.T) {
 		}
 		if !f.holds(given, len(f.sets)-1) {
 			t.Fatalf("they are on %v", given)
+		}
+		if !mixed {
+			f.nearest(t, given)
 		}
 	})
 	if have < 10 || none < 10 {
