@@ -73,6 +73,10 @@ type NodeFacts struct {
 	// InTheWay are labels and taints that keep nodes from matching, each with the
 	// number of nodes that would match without it alone.
 	InTheWay []Obstacle
+	// EvictionInVain says that its pods would have no place even if all running workloads were gone of which the policies
+	// let it evict one or another: Evictable many.
+	EvictionInVain bool
+	Evictable      int32
 }
 
 // DownNode is a node that takes no work.

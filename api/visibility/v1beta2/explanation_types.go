@@ -174,6 +174,11 @@ type NodeFacts struct {
 	Down []DownNode `json:"down,omitempty"`
 	// inTheWay are labels and taints that keep nodes from matching.
 	InTheWay []Obstacle `json:"inTheWay,omitempty"`
+	// evictionInVain says that the pods would have no place even if all running workloads were gone
+	// that the policies of the queue would let it evict: evictable many.
+	EvictionInVain bool `json:"evictionInVain,omitempty"`
+	// evictable is how many there are if that is in vain; 0 otherwise, or if there are none.
+	Evictable int32 `json:"evictable,omitempty"`
 }
 
 // DownNode is a node that takes no work.

@@ -51,6 +51,9 @@ func (q *question) facts(w *workload) Diagnosis {
 			facts := q.nodes.Survey(q.short)
 			facts.InTheWay = q.nodes.InTheWay(q.short)
 			facts.PodSet, facts.Flavor, facts.Wanted = why.PodSet, why.Flavor, why.PodsWanted
+			if why.Cause.Passes() {
+				facts.Evictable, facts.EvictionInVain = q.reach(w)
+			}
 			out.Nodes = &facts
 		}
 	}
@@ -68,6 +71,22 @@ func (q *question) judgeShort(w *workload, why core.Reason) {
 	v := q.judge.verdict(w)
 	q.chosen = slices.Clone(v.met.chosen)
 	q.short = q.shortClass(w, why)
+}
+
+// reach is which running workloads one that lacks nodes may evict, and whether that is in vain; nothing is said where
+// flavors are left to choose.
+func (q *question) reach(w *workload) (workloads int32, inVain bool) {
+	uses, plan := q.asked(w), q.judge.compile(w.group)
+	if !slices.Equal(q.chosen, q.judge.assigned.Chosen) || slices.Contains(q.chosen, -1) {
+		return 0, false
+	}
+	pairs := make([]quota.FlavorResource, 0, len(uses))
+	for _, u := range uses {
+		pairs = append(pairs, u.Pair)
+	}
+	sets := q.judge.podSets(nil, w.group, plan, q.chosen)
+	n, inVain := q.judge.search.Reach(q.judge.request(w, uses, pairs, sets))
+	return int32(n), inVain //nolint:gosec // bounded there
 }
 
 // attempts is what each flavor lacks, alone.

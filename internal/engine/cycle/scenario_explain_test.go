@@ -53,6 +53,9 @@ func printExplanation(out *strings.Builder, x core.Explanation) {
 		for _, n := range f.Down {
 			fmt.Fprintf(out, "  down: %s (%s)\n", n.Name, n.Why)
 		}
+		if f.EvictionInVain {
+			fmt.Fprintf(out, "  no place even without the %d it may evict\n", f.Evictable)
+		}
 		for _, o := range f.InTheWay {
 			fmt.Fprintf(out, "  in the way of %d node(s): %s\n", o.Nodes, o.Text)
 		}

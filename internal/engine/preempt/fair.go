@@ -64,10 +64,6 @@ func (f *fairSearch) contender(n *quota.Node, parent *contender) *contender {
 
 // findFair searches victims, and where the request's pods must share a domain of nodes, those of one that cost less.
 func (s *Searcher) findFair() []Victim {
-	s.fair.ledger = core.Projected
-	if s.Ledger.Unsettled() > 0 {
-		s.fair.ledger = quota.Seen
-	}
 	fits := s.searchFair()
 	s.trial.Restore()
 	if !s.byPlace([][]cursor{slices.Clone(s.fair.opened)}, fits, s.searchFair) {
@@ -99,18 +95,26 @@ func (s *Searcher) searchFair() bool {
 
 // byShares takes candidates until the request fits.
 func (s *Searcher) byShares() bool {
-	f := &s.fair
-	f.used, f.opened = 0, f.opened[:0]
-	f.nominal = s.Fair.ReclaimNominal && s.req.Queue.WithinNominal(core.Projected, s.req.Short)
-	root := s.req.Queue.Root()
-	f.root = f.contender(root, nil)
-	if !s.gather(f.root) {
+	if !s.openQueues() {
 		return false
 	}
 	if s.firstStrategy(s.Fair.Strategies[0]) {
 		return true
 	}
 	return len(s.Fair.Strategies) > 1 && s.secondStrategy()
+}
+
+// openQueues opens the queues with candidates; false if there are none.
+func (s *Searcher) openQueues() bool {
+	f := &s.fair
+	f.ledger = core.Projected
+	if s.Ledger.Unsettled() > 0 {
+		f.ledger = quota.Seen
+	}
+	f.used, f.opened = 0, f.opened[:0]
+	f.nominal = s.Fair.ReclaimNominal && s.req.Queue.WithinNominal(core.Projected, s.req.Short)
+	f.root = f.contender(s.req.Queue.Root(), nil)
+	return s.gather(f.root)
 }
 
 // gather opens the queues with candidates below c; false if there are none.

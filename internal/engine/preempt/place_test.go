@@ -141,7 +141,7 @@ func (c *crowded) possible() []*Candidate {
 // it has quota and nodes: what is found makes room, and none of it is needless. Where there is such a list, one is
 // found, but for a few: which workloads of a node go, of those that would do, is left to the order of victims.
 func TestVictimsAreFoundWhereTheirNodesMakeRoom(t *testing.T) {
-	found, missed := 0, 0
+	found, missed, hopeless := 0, 0, 0
 	for seed := range uint64(4000) {
 		c := makeCrowded(rand.New(rand.NewPCG(seed, 0)))
 		if c.fitsWithout(nil) {
@@ -152,7 +152,14 @@ func TestVictimsAreFoundWhereTheirNodesMakeRoom(t *testing.T) {
 		for _, v := range picked {
 			victims = append(victims, v.Candidate)
 		}
-		switch exists := c.possible() != nil; {
+		exists := c.possible() != nil
+		switch _, inVain := c.search.Reach(c.req); {
+		case inVain && exists:
+			t.Fatalf("seed %d: there are victims, and none are said to do", seed)
+		case inVain:
+			hopeless++
+		}
+		switch {
 		case victims == nil && exists:
 			missed++
 		case victims == nil:
@@ -169,6 +176,9 @@ func TestVictimsAreFoundWhereTheirNodesMakeRoom(t *testing.T) {
 				t.Errorf("seed %d: %d victims do not make room", seed, len(victims))
 			}
 		}
+	}
+	if hopeless < 100 {
+		t.Errorf("for %d gangs no victims are said to do: that shows little", hopeless)
 	}
 	if t.Logf("found %d, missed %d", found, missed); missed*25 > found {
 		t.Errorf("of %d gangs for which there are victims, none were found for %d", found+missed, missed)

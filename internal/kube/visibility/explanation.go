@@ -243,6 +243,9 @@ func nodeFacts(f *core.NodeFacts) *v1beta2.NodeFacts {
 		Cordoned: f.Cordoned, Evicted: f.Evicted, Lost: f.Lost, Closed: f.Closed,
 		Full: f.Full, Fit: f.Fit, Wanted: f.Wanted, Resource: f.Resource,
 	}
+	if f.EvictionInVain {
+		to.EvictionInVain, to.Evictable = true, f.Evictable
+	}
 	if f.Resource != "" {
 		to.Free, to.Largest, to.Need = quantity(
 			f.Resource,

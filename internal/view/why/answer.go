@@ -178,6 +178,16 @@ func (e *Explanation) nodeFacts(f *visibility.NodeFacts) {
 	if len(f.Down) > 0 {
 		e.say("Out of service: %s", downNodes(f.Down))
 	}
+	switch {
+	case f.EvictionInVain && f.Evictable == 0:
+		e.say("No running job may be preempted for it")
+	case f.EvictionInVain:
+		n := int(f.Evictable)
+		e.say(
+			"Its pods would have no place even without the %s that may be preempted for it",
+			words.Count(n, "running job"),
+		)
+	}
 	for i, o := range f.InTheWay {
 		kind := "the requirement"
 		if o.Taint {
