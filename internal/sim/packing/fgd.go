@@ -59,7 +59,7 @@ func newFragments(classes []class) *fragments {
 			like := classes[i].shape
 			var cpu, parts []float64
 			for ; i < len(classes) && classes[i].shape.GPUs == like.GPUs && classes[i].shape.Share == like.Share; i++ {
-				if classes[i].shape.takes(uint8(model)) { //nolint:gosec // below 64
+				if classes[i].shape.takes(uint8(model)) {
 					cpu = append(cpu, float64(classes[i].shape.CPU))
 					parts = append(parts, classes[i].part)
 				}

@@ -50,7 +50,7 @@ func (l *LeastWaste) arrived(p Shape) bool {
 	classes := popular(l.pods, 1)
 	l.fragments = newFragments(classes)
 	for model := range l.strands {
-		l.strands[model] = newStrand(classes, uint8(model)) //nolint:gosec // below 64
+		l.strands[model] = newStrand(classes, uint8(model))
 	}
 	l.gaps = gaps(classes)
 	clear(l.known)
@@ -85,8 +85,7 @@ func newStrand(classes []class, model uint8) strand {
 		parts = append(parts, c.part)
 		worth = append(worth, c.part*ratio)
 	}
-	again := append([]float64(nil), ratios...)
-	return strand{newRamp(ratios, parts), newRamp(again, worth)}
+	return strand{newRamp(ratios, parts), newRamp(ratios, worth)}
 }
 
 // of is the mean over classes of what is idle beyond that for which the node has CPUs.

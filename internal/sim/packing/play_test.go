@@ -18,7 +18,7 @@ func node(gpus uint8, cpu int64) Node {
 }
 
 // with is the node with so much left of its GPUs.
-func (n Node) with(free ...int16) Node {
+func with(n Node, free ...int16) Node {
 	n.GPUs = uint8(len(free))
 	copy(n.Free[:], free)
 	return n
@@ -50,15 +50,30 @@ func TestPodsGoOnlyWhereAllTheyAskForIs(t *testing.T) {
 		fits bool
 		why  string
 	}{
-		"all is there":           {Shape{8000, 64, 2, Whole, 0}, big, true, "the last of everything may be taken"},
-		"CPUs":                   {Shape{8001, 64, 2, Whole, 0}, big, false, "one thousandth is missing"},
-		"memory":                 {Shape{8000, 65, 2, Whole, 0}, big, false, "one MiB is missing"},
-		"GPUs":                   {Shape{1000, 1, 3, Whole, 0}, big, false, "there are two"},
-		"whole GPUs":             {Shape{1000, 1, 2, Whole, 0}, big.with(Whole, 990), false, "a GPU in use is not whole"},
-		"a share":                {Shape{1000, 1, 1, 600, 0}, big.with(500, 500), false, "shares of two GPUs are not one"},
-		"the model":              {Shape{1000, 1, 1, 500, 1 << 3}, big, false, "the node's GPUs are another model"},
-		"one of the models":      {Shape{1000, 1, 1, 500, 1<<3 | 1<<0}, big, true, "either does"},
-		"no GPU, whatever model": {Shape{1000, 1, 0, 0, 1 << 3}, big, true, "who asks for no GPU asks for no model"},
+		"all is there": {Shape{8000, 64, 2, Whole, 0}, big, true, "the last of everything may be taken"},
+		"CPUs":         {Shape{8001, 64, 2, Whole, 0}, big, false, "one thousandth is missing"},
+		"memory":       {Shape{8000, 65, 2, Whole, 0}, big, false, "one MiB is missing"},
+		"GPUs":         {Shape{1000, 1, 3, Whole, 0}, big, false, "there are two"},
+		"whole GPUs": {
+			Shape{1000, 1, 2, Whole, 0},
+			with(big, Whole, 990),
+			false,
+			"a GPU in use is not whole",
+		},
+		"a share": {
+			Shape{1000, 1, 1, 600, 0},
+			with(big, 500, 500),
+			false,
+			"shares of two GPUs are not one",
+		},
+		"the model":         {Shape{1000, 1, 1, 500, 1 << 3}, big, false, "the node's GPUs are another model"},
+		"one of the models": {Shape{1000, 1, 1, 500, 1<<3 | 1<<0}, big, true, "either does"},
+		"no GPU, whatever model": {
+			Shape{1000, 1, 0, 0, 1 << 3},
+			big,
+			true,
+			"who asks for no GPU asks for no model",
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

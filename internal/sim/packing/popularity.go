@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"sort"
 )
 
 // class is pods that are alike, but for memory, and the part of all pods that they are.
@@ -48,33 +47,41 @@ func counted(pods []Shape) map[Shape]int {
 	return counts
 }
 
-// ramp is a function of one number that sums up parts: those whose place is at most that number.
-type ramp struct {
-	places, sums []float64
+// ramp sums up parts of which each has a place on a line.
+type ramp []step
+
+type step struct {
+	place float64
+	sum   float64 // of the parts up to here
 }
 
-// newRamp takes places and their parts, and sorts both.
 func newRamp(places, parts []float64) ramp {
-	r := ramp{places: places, sums: parts}
-	sort.Sort(&r)
-	for i := 1; i < len(parts); i++ {
-		parts[i] += parts[i-1]
+	r := make(ramp, len(places))
+	for i := range places {
+		r[i] = step{places[i], parts[i]}
+	}
+	slices.SortFunc(
+		r,
+		func(a, b step) int { return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(a.sum, b.sum)) },
+	)
+	for i := 1; i < len(r); i++ {
+		r[i].sum += r[i-1].sum
 	}
 	return r
 }
 
 // at is the sum of the parts whose place is at most x.
-func (r *ramp) at(x float64) float64 {
-	i := sort.Search(len(r.places), func(i int) bool { return r.places[i] > x })
-	if i == 0 {
+func (r ramp) at(x float64) float64 {
+	below, above := 0, len(r) // all before the one are at most x, all from the other on are not
+	for below < above {
+		if middle := (below + above) / 2; r[middle].place <= x {
+			below = middle + 1
+		} else {
+			above = middle
+		}
+	}
+	if below == 0 {
 		return 0
 	}
-	return r.sums[i-1]
-}
-
-func (r *ramp) Len() int           { return len(r.places) }
-func (r *ramp) Less(i, j int) bool { return r.places[i] < r.places[j] }
-func (r *ramp) Swap(i, j int) {
-	r.places[i], r.places[j] = r.places[j], r.places[i]
-	r.sums[i], r.sums[j] = r.sums[j], r.sums[i]
+	return r[below-1].sum
 }

@@ -20,32 +20,66 @@ func TestRead(t *testing.T) {
 	}
 	nodes := []Node{
 		{CPU: 64000, Memory: 1024, GPUs: 2, Free: [8]int16{1000, 1000}},
-		{CPU: 96000, Memory: 2048, GPUs: 8, Free: [8]int16{1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000}, Model: 1},
+		{
+			CPU:    96000,
+			Memory: 2048,
+			GPUs:   8,
+			Free:   [8]int16{1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000},
+			Model:  1,
+		},
 	}
 	pods := []Shape{{1000, 16, 1, 460, 0b11}, {2000, 32, 4, 1000, 0}, {500, 8, 0, 0, 0}}
 	if !slices.Equal(got.Nodes, nodes) || !slices.Equal(got.Pods, pods) {
 		t.Errorf("read %v, want %v and %v", got, nodes, pods)
 	}
 	noSpec := "cpu_milli,memory_mib,num_gpu,gpu_milli\n1000,16,1,1000\n"
-	if got, err := Read(strings.NewReader(nodeList), strings.NewReader(noSpec)); err != nil || got.Pods[0].Models != 0 {
+	if got, err := Read(
+		strings.NewReader(nodeList),
+		strings.NewReader(noSpec),
+	); err != nil ||
+		got.Pods[0].Models != 0 {
 		t.Errorf("a list without gpu_spec is read as %v, %v; all models do", got, err)
 	}
 }
 
 func TestReadNamesWhatIsWrong(t *testing.T) {
 	cases := map[string]struct{ nodes, pods, want string }{
-		"no header":      {"", podList, "nodes: read the header: EOF"},
-		"missing column": {strings.Replace(nodeList, "gpu,", "gpus,", 1), podList, "nodes: line 2: gpu is missing from the header"},
-		"too many GPUs":  {strings.Replace(nodeList, ",8,", ",9,", 1), podList, `nodes: line 3: gpu is "9" and has to be a whole number from 0 to 8`},
-		"not a number":   {nodeList, strings.Replace(podList, "2000", "2 cores", 1), `pods: line 3: cpu_milli is "2 cores" and has to be`},
-		"below 0":        {nodeList, strings.Replace(podList, "2000", "-1", 1), `pods: line 3: cpu_milli is "-1" and has to be`},
+		"no header": {"", podList, "nodes: read the header: EOF"},
+		"missing column": {
+			strings.Replace(nodeList, "gpu,", "gpus,", 1),
+			podList,
+			"nodes: line 2: gpu is missing from the header",
+		},
+		"too many GPUs": {
+			strings.Replace(nodeList, ",8,", ",9,", 1),
+			podList,
+			`nodes: line 3: gpu is "9" and has to be a whole number from 0 to 8`,
+		},
+		"not a number": {
+			nodeList,
+			strings.Replace(podList, "2000", "2 cores", 1),
+			`pods: line 3: cpu_milli is "2 cores" and has to be`,
+		},
+		"below 0": {
+			nodeList,
+			strings.Replace(podList, "2000", "-1", 1),
+			`pods: line 3: cpu_milli is "-1" and has to be`,
+		},
 		"shares of several": {
 			nodeList, strings.Replace(podList, "4,1000", "4,500", 1),
 			"pods: line 3: gpu_milli has to be 1 to 1000 for one GPU, and 1000 for several",
 		},
-		"nothing of a GPU": {nodeList, strings.Replace(podList, "1,460", "1,0", 1), "pods: line 2: gpu_milli has to be 1"},
-		"unknown model":    {nodeList, strings.Replace(podList, "G2|", "H100|", 1), `pods: line 2: gpu_spec names the model "H100", which no node has`},
-		"short line":       {nodeList, podList + "w,1\n", "pods: record on line 5: wrong number of fields"},
+		"nothing of a GPU": {
+			nodeList,
+			strings.Replace(podList, "1,460", "1,0", 1),
+			"pods: line 2: gpu_milli has to be 1",
+		},
+		"unknown model": {
+			nodeList,
+			strings.Replace(podList, "G2|", "H100|", 1),
+			`pods: line 2: gpu_spec names the model "H100", which no node has`,
+		},
+		"short line": {nodeList, podList + "w,1\n", "pods: record on line 5: wrong number of fields"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
