@@ -110,6 +110,11 @@ var outerLadder = []layer{
 		why:   "kuberules runs the controllers' own rules on simulated jobs, and reaches no cluster",
 	},
 	{
+		dir: "internal/sim/packing", may: none, outside: none,
+		never: []string{"net", "os", "log", "sync", "context"},
+		why:   "packing plays lists of pods for a benchmark, and no decision may come to depend on it",
+	},
+	{
 		dir: "internal/sim",
 		may: []string{"internal/core", "internal/engine", "internal/record"},
 		outside: []string{

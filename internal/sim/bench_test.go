@@ -16,6 +16,9 @@ func BenchmarkTrace(b *testing.B) {
 	if path == "" {
 		b.Skip("set MLBATCH_SIM_TRACE to the path of a trace")
 	}
+	if at, err := os.Stat(path); err == nil && at.IsDir() {
+		b.Skip("MLBATCH_SIM_TRACE is a folder, for package packing")
+	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		b.Fatal(err)
