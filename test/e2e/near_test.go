@@ -121,7 +121,7 @@ func TestRacksWithinABlock(t *testing.T) {
 		create(t, alice, queuedPod(fmt.Sprintf("stages-%d-%d", i/3, i), gpus, 1000000, "",
 			"kueue.x-k8s.io/podset-required-topology: "+simulatedRack, "schedulingGroup: {podGroupName: stages}"), "blue")
 	}
-	eventually(t, "block a has a rack for one of them only", groupWaits(t, "stages", "no "+simulatedRack, "in "+blockLabel+" a"))
+	eventually(t, "no block has a rack for each of them", groupWaits(t, "stages", "no "+simulatedRack, "in "+blockLabel))
 	deleted(t, user(t, ""), holders...)
 	first, second := runIn(t, "stages-0", 3, simulatedRack), runIn(t, "stages-1", 3, simulatedRack)
 	if in := runIn(t, "stages", 6, blockLabel); in != "a" || first == second {
@@ -193,7 +193,7 @@ func TestPodGroupsOfKAI(t *testing.T) {
 		t.Fatal(err)
 	}
 	create(t, alice, group(spec("fabric")), "blue")
-	eventually(t, "block a has a rack for one of them only", groupWaits(t, "serve", "no "+simulatedRack, "in "+blockLabel+" a"))
+	eventually(t, "no block has a rack for each of them", groupWaits(t, "serve", "no "+simulatedRack, "in "+blockLabel))
 	deleted(t, admin, holders...)
 	first, second := runIn(t, "serve-prefill", 3, simulatedRack), runIn(t, "serve-decode", 3, simulatedRack)
 	if in := runIn(t, "serve", 6, blockLabel); in != "a" || first == second {
@@ -203,4 +203,46 @@ func TestPodGroupsOfKAI(t *testing.T) {
 	if in := runIn(t, "serve-prefill", 4, simulatedRack); in != first {
 		t.Errorf("prefill is in rack %s, and one that comes later in %s", first, in)
 	}
+}
+
+// TestPartsOfGroupsInRacks: each part of a group of a LeaderWorkerSet is in one rack, the leader with its workers, where it
+// asks for that; and a group that wants a rack for itself waits, with the reason, if none holds it.
+func TestPartsOfGroupsInRacks(t *testing.T) {
+	another(t, "--nodes", "12", "--racks", "3")
+	alice := user(t, "alice")
+	set := func(name, level string, size int, more string) string {
+		const pod = `{spec: {terminationGracePeriodSeconds: 0, containers: [
+			{name: c, image: busybox, command: [sleep, "1000000"], resources: {limits: {nvidia.com/gpu: 8}}}]}}`
+		return fmt.Sprintf(`{apiVersion: leaderworkerset.x-k8s.io/v1, kind: LeaderWorkerSet, metadata: {name: %s, %s,
+			annotations: {leaderworkerset.sigs.k8s.io/%s: %s}}, spec: {replicas: 1,
+			leaderWorkerTemplate: {size: %d, leaderTemplate: %s, workerTemplate: %s%s}}}`,
+			name, inDefaultQueue, level, simulatedRack, size, pod, pod, more)
+	}
+	create(t, alice, set("wide", "exclusive-topology", 5, ""), "blue")
+	eventually(t, "no rack holds five nodes", groupWaits(t, "leaderworkerset-wide-0", "no "+simulatedRack, "5 pod(s)"))
+	create(t, alice, set("parts", "subgroup-exclusive-topology", 9, ", subGroupPolicy: {subGroupSize: 3}"), "blue")
+	racks := map[string]string{}
+	eventually(t, "each part is in a rack of its own", func() string {
+		clear(racks)
+		running := 0
+		for _, p := range podsCalled(t, "parts") {
+			if p.Status.Phase != corev1.PodRunning {
+				continue
+			}
+			var node corev1.Node
+			if err := user(t, "").Get(t.Context(), client.ObjectKey{Name: p.Spec.NodeName}, &node); err != nil {
+				return err.Error()
+			}
+			running++
+			part, rack := p.Labels["leaderworkerset.sigs.k8s.io/subgroup-index"], node.Labels[simulatedRack]
+			if was, known := racks[part]; known && was != rack {
+				return fmt.Sprintf("part %s is in %s and in %s", part, was, rack)
+			}
+			racks[part] = rack
+		}
+		if running != 9 || len(racks) != 3 {
+			return fmt.Sprintf("%d pods run, parts are in %v", running, racks)
+		}
+		return ""
+	})
 }

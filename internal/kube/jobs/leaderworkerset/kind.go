@@ -27,7 +27,7 @@ func Kind() jobs.GroupedKind {
 			Templates:      jobs.Of(Templates),
 			Claims:         jobs.Of(claims),
 			Replicas:       jobs.Of(Replicas),
-			PodSets:        jobs.Of(func(l *api.LeaderWorkerSet) []kueue.PodSet { return Of(l).PodSets(l.Name, 0, Of(l).parted()) }),
+			PodSets:        jobs.Of(firstGroup),
 			Part:           jobs.Of(Part),
 			Validate:       jobs.Of(Validate),
 			ValidateChange: jobs.OfBoth(ValidateChange),
@@ -40,7 +40,14 @@ func Kind() jobs.GroupedKind {
 
 func (t *Template) groupSize(name string, index int32, one *corev1.Pod) *jobs.GroupSize {
 	parted := t.parted() && isParted(one)
-	return &jobs.GroupSize{Pods: t.Size, PodSets: t.PodSets(name, index, parted), Later: t.Later(parted)}
+	sets := t.PodSets(name, index, one.Labels[api.GroupKeyLabel], parted)
+	return &jobs.GroupSize{Pods: t.Size, PodSets: sets, Later: t.Later(parted)}
+}
+
+// firstGroup is what the first group of a set asks for.
+func firstGroup(l *api.LeaderWorkerSet) []kueue.PodSet {
+	t := Of(l)
+	return t.PodSets(l.Name, 0, groupKey(l.Namespace, l.Name+"-0"), t.parted())
 }
 
 // sizeOf is jobs.GroupQueueing.Size.

@@ -150,8 +150,8 @@ func (t *Template) shape(parted bool) string {
 	return fingerprint(strings.Join(says, " "), hashLength)
 }
 
-// PodSets are what one group asks for, which is planned in parts or is not.
-func (t *Template) PodSets(name string, index int32, parted bool) []kueue.PodSet {
+// PodSets are what one group asks for, which is planned in parts or is not. key is the one of its pods (GroupKeyLabel).
+func (t *Template) PodSets(name string, index int32, key string, parted bool) []kueue.PodSet {
 	leader, worker := t.roles()
 	set := func(role string, like *corev1.PodTemplateSpec, count int32) kueue.PodSet {
 		out := *like.DeepCopy()
@@ -162,6 +162,10 @@ func (t *Template) PodSets(name string, index int32, parted bool) []kueue.PodSet
 			out.Annotations,
 			map[string]string{jobs.GroupShapeAnnotation: t.shape(parted)},
 		)
+		if t.Exclusive != "" { // as its pods insist on it
+			out.Labels[api.GroupKeyLabel] = key
+			out.Spec.Affinity = exclusive{t.Exclusive, api.GroupKeyLabel, key, true, false}.of(out.Spec.Affinity)
+		}
 		return kueue.PodSet{Name: kueue.PodSetReference(role), Count: count, Template: out}
 	}
 	switch {
@@ -178,7 +182,7 @@ func (t *Template) PodSets(name string, index int32, parted bool) []kueue.PodSet
 // Later are the pod sets whose pods may come once the leader is ready only.
 func (t *Template) Later(parted bool) string {
 	var later []string
-	for _, ps := range t.PodSets("", 0, parted) {
+	for _, ps := range t.PodSets("", 0, "", parted) {
 		if ps.Name != roleLeader && ps.Name != roleMain {
 			later = append(later, string(ps.Name))
 		}

@@ -550,7 +550,7 @@ func TestWrappedPods(t *testing.T) {
 func TestPodSets(t *testing.T) {
 	counts := func(spec string) map[string]int32 {
 		out := map[string]int32{}
-		for _, ps := range Of(parse(t, spec)).PodSets("s", 4, false) {
+		for _, ps := range Of(parse(t, spec)).PodSets("s", 4, "", false) {
 			out[string(ps.Name)] = ps.Count
 			if name, index, ok := IndexOf(ps.Template.Labels); !ok || name != "s" || index != 4 {
 				t.Errorf("it is of group %d of %q", index, name)

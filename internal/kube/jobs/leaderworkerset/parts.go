@@ -109,6 +109,7 @@ func (t *Template) partedSets(set func(role string, like *corev1.PodTemplateSpec
 	together.AroundSome(out, func(ps *kueue.PodSet) bool {
 		return ps.Name != roleWorker && !c.excluded && (own || !c.even())
 	})
+	jobs.Outer{Required: t.Exclusive, Group: jobs.AllSets, Index: PartIndexLabel}.Around(out)
 	for i := range out {
 		if out[i].Name == roleWorker || out[i].Name == roleMain && c.even() {
 			t.slice(&out[i], c)

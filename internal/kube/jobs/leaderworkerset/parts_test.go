@@ -63,7 +63,7 @@ func TestPartsAreInADomainEach(t *testing.T) {
 	} {
 		var got []string
 		of := Of(partedSet(t, tc.leader, tc.excluded, tc.size, tc.of))
-		for _, ps := range of.PodSets("s", 0, of.parted()) {
+		for _, ps := range of.PodSets("s", 0, "", of.parted()) {
 			text := fmt.Sprintf("%s %d: ", ps.Name, ps.Count)
 			if r := ps.TopologyRequest; r != nil {
 				if r.Required != nil {
@@ -109,7 +109,7 @@ func checkPods(t *testing.T, l *api.LeaderWorkerSet, what string) {
 	t.Helper()
 	of := Of(l)
 	sets := map[string]kueue.PodSet{}
-	for _, ps := range of.PodSets(l.Name, 0, true) {
+	for _, ps := range of.PodSets(l.Name, 0, "", true) {
 		sets[string(ps.Name)] = ps
 	}
 	place := map[string]string{} // of a part
@@ -183,5 +183,36 @@ func TestGroupsOfEarlierProgramsStayWhole(t *testing.T) {
 	l.Spec.LeaderWorkerTemplate.SubGroupPolicy.SubGroupSize = new(int32(4))
 	if Of(l).shape(true) == of.shape(true) {
 		t.Error("other parts are no other shape: its pods would be started in the places of the old ones")
+	}
+}
+
+// A group that has a domain for itself asks for it in the way in which its pods insist on it, and around its parts.
+func TestGroupsAreNearAsTheirPodsInsist(t *testing.T) {
+	l := partedSet(t, true, false, 5, 2)
+	l.Annotations[api.ExclusiveTopologyAnnotation] = "block"
+	for _, parted := range []bool{true, false} {
+		of := Of(l)
+		p := podOf(leaders(l, of, 1, 0).Spec.Template, "s-0")
+		p.Annotations[kueue.PodSuspendingParentAnnotation] = Framework
+		delete(p.Annotations, api.SubGroupExclusiveTopologyAnnotation)
+		id := Identify(p, "blue")
+		p.Labels[api.GroupKeyLabel] = id.Labels[api.GroupKeyLabel]
+		if !parted {
+			delete(p.Annotations, Parted)
+		}
+		size, _ := sizeOf(l, l.Name, 0, p)
+		for _, ps := range size.PodSets {
+			if d := cmp.Diff(id.Affinity, ps.Template.Spec.Affinity); d != "" ||
+				ps.Template.Labels[api.GroupKeyLabel] != id.Labels[api.GroupKeyLabel] {
+				t.Errorf("%s asks for another affinity than its pods have (-want +got):\n%s", ps.Name, d)
+			}
+			in := ps.Template.Annotations[kueue.TopologyGroupsAnnotation]
+			if ps.TopologyRequest != nil && ps.TopologyRequest.Required != nil && *ps.TopologyRequest.Required == "block" {
+				in = "block=all"
+			}
+			if (in == "block=all") != parted {
+				t.Errorf("parts of %s are in the groups %q", ps.Name, in)
+			}
+		}
 	}
 }
