@@ -219,7 +219,7 @@ func TestPartsOfGroupsInRacks(t *testing.T) {
 			name, inDefaultQueue, level, simulatedRack, size, pod, pod, more)
 	}
 	create(t, alice, set("wide", "exclusive-topology", 5, ""), "blue")
-	eventually(t, "no rack holds five nodes", groupWaits(t, "leaderworkerset-wide-0", "no "+simulatedRack, "5 pod(s)"))
+	eventually(t, "no rack holds five nodes", groupWaits(t, "leaderworkerset-wide-0", "no "+simulatedRack))
 	create(t, alice, set("parts", "subgroup-exclusive-topology", 9, ", subGroupPolicy: {subGroupSize: 3}"), "blue")
 	racks := map[string]string{}
 	eventually(t, "each part is in a rack of its own", func() string {
