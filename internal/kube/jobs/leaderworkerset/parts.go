@@ -104,28 +104,38 @@ func (t *Template) partedSets(set func(role string, like *corev1.PodTemplateSpec
 		add(roleFirst, &t.Worker, first-1)
 		add(roleWorker, &t.Worker, c.size-first)
 	}
+	for i := range out {
+		if out[i].Name == roleWorker || out[i].Name == roleMain && c.even() {
+			t.slice(&out[i].Template, c.of)
+		}
+	}
 	jobs.Near(out, PartIndexLabel)
 	together := jobs.Outer{Required: t.SubGroupExclusive, Group: roleFirst, Index: PartIndexLabel}
 	together.AroundSome(out, func(ps *kueue.PodSet) bool {
 		return ps.Name != roleWorker && !c.excluded && (own || !c.even())
 	})
 	jobs.Outer{Required: t.Exclusive, Group: jobs.AllSets, Index: PartIndexLabel}.Around(out)
-	for i := range out {
-		if out[i].Name == roleWorker || out[i].Name == roleMain && c.even() {
-			t.slice(&out[i], c)
-		}
-	}
 	return out
 }
 
-// slice has the parts of a pod set be in one domain each, unless its pods say themselves how they are cut.
-func (t *Template) slice(ps *kueue.PodSet, c cut) {
-	if ps.TopologyRequest == nil {
-		ps.TopologyRequest = &kueue.PodSetTopologyRequest{PodIndexLabel: new(PartIndexLabel)}
+// slice has each run of so many pods be in one domain, unless they say themselves how they are cut.
+func (t *Template) slice(pods *corev1.PodTemplateSpec, size int) {
+	says := map[string]string{
+		kueue.PodSetSliceRequiredTopologyAnnotation: t.SubGroupExclusive,
+		kueue.PodSetSliceSizeAnnotation:             strconv.Itoa(size),
 	}
-	r := ps.TopologyRequest
-	if r.PodSetSliceRequiredTopology != nil || len(r.PodsetSliceRequiredTopologyConstraints) > 0 {
-		return
+	if said := kueue.TopologyRequestOf(pods.Annotations); said != nil {
+		if said.PodSetSliceRequiredTopology != nil || len(said.PodsetSliceRequiredTopologyConstraints) > 0 {
+			return
+		}
+		// Beside these words those of KAI Scheduler are not read.
+		for key, level := range map[string]*string{
+			kueue.PodSetRequiredTopologyAnnotation: said.Required, kueue.PodSetPreferredTopologyAnnotation: said.Preferred,
+		} {
+			if level != nil {
+				says[key] = *level
+			}
+		}
 	}
-	r.PodSetSliceRequiredTopology, r.PodSetSliceSize = &t.SubGroupExclusive, new(int32(c.of)) //nolint:gosec // read as 32 bits
+	pods.Annotations = merged(pods.Annotations, says)
 }

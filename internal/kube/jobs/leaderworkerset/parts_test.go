@@ -156,6 +156,32 @@ func podOf(template corev1.PodTemplateSpec, name string) *corev1.Pod {
 	return p
 }
 
+// What pods say themselves of how near they are holds beside their parts: in either words, and how they are cut before all.
+func TestPartsOfPodsThatSayHowNearTheyAre(t *testing.T) {
+	for why, tc := range map[string]struct {
+		notes                 map[string]string
+		required, level, size string
+	}{
+		"a block":         {map[string]string{kueue.PodSetRequiredTopologyAnnotation: "block"}, "block", "rack", "2"},
+		"a block, of KAI": {map[string]string{kueue.KAIRequiredAnnotation: "block"}, "block", "rack", "2"},
+		"other slices": {
+			map[string]string{kueue.PodSetSliceRequiredTopologyAnnotation: "host", kueue.PodSetSliceSizeAnnotation: "4"},
+			"", "host", "4",
+		},
+	} {
+		l := partedSet(t, true, true, 5, 2)
+		l.Spec.LeaderWorkerTemplate.WorkerTemplate.Annotations = tc.notes
+		r := Of(l).PodSets("s", 0, "", true)[1].TopologyRequest
+		required := ""
+		if r.Required != nil {
+			required = *r.Required
+		}
+		if required != tc.required || *r.PodSetSliceRequiredTopology != tc.level || strconv.Itoa(int(*r.PodSetSliceSize)) != tc.size {
+			t.Errorf("%s: the workers ask for %+v", why, r)
+		}
+	}
+}
+
 // Groups whose leader an earlier program made are not planned in parts: their Workload, and what its pods are of, stays.
 func TestGroupsOfEarlierProgramsStayWhole(t *testing.T) {
 	l := partedSet(t, true, false, 5, 2)
