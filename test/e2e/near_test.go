@@ -36,7 +36,11 @@ func blocks(t *testing.T) (holders []string) {
 			block[rack] = []string{"a", "a", "b"}[len(racks)-1]
 		}
 		patch := fmt.Sprintf(`{"metadata": {"labels": {%q: %q}}}`, blockLabel, block[rack])
-		if err := admin.Patch(t.Context(), n, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
+		if err := admin.Patch(
+			t.Context(),
+			n,
+			client.RawPatch("application/merge-patch+json", []byte(patch)),
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -45,7 +49,12 @@ func blocks(t *testing.T) (holders []string) {
 	}
 	for i := range 2 {
 		name := fmt.Sprintf("holder-%d", i)
-		create(t, admin, queuedPod(name, 8, 1000000, "", "", fmt.Sprintf("nodeSelector: {%s: %s}", simulatedRack, racks[1])), "blue")
+		create(
+			t,
+			admin,
+			queuedPod(name, 8, 1000000, "", "", fmt.Sprintf("nodeSelector: {%s: %s}", simulatedRack, racks[1])),
+			"blue",
+		)
 		holders = append(holders, name)
 	}
 	eventually(t, "a rack of block a is half full", inState(t, "blue", "holder", 2, 0))
@@ -118,10 +127,20 @@ func TestRacksWithinABlock(t *testing.T) {
 		schedulingPolicy: {gang: {minCount: 6}}, schedulingConstraints: {topology: [{key: `+blockLabel+`}]}}}`, "blue")
 	for i := range 6 {
 		gpus := 8 - i/3 // pods of two roles
-		create(t, alice, queuedPod(fmt.Sprintf("stages-%d-%d", i/3, i), gpus, 1000000, "",
-			"kueue.x-k8s.io/podset-required-topology: "+simulatedRack, "schedulingGroup: {podGroupName: stages}"), "blue")
+		create(t, alice, queuedPod(
+			fmt.Sprintf("stages-%d-%d", i/3, i),
+			gpus,
+			1000000,
+			"",
+			"kueue.x-k8s.io/podset-required-topology: "+simulatedRack,
+			"schedulingGroup: {podGroupName: stages}",
+		), "blue")
 	}
-	eventually(t, "no block has a rack for each of them", groupWaits(t, "stages", "no "+simulatedRack, "in "+blockLabel))
+	eventually(
+		t,
+		"no block has a rack for each of them",
+		groupWaits(t, "stages", "no "+simulatedRack, "in "+blockLabel),
+	)
 	deleted(t, user(t, ""), holders...)
 	first, second := runIn(t, "stages-0", 3, simulatedRack), runIn(t, "stages-1", 3, simulatedRack)
 	if in := runIn(t, "stages", 6, blockLabel); in != "a" || first == second {
@@ -157,7 +176,12 @@ func TestPodGroupsOfKAI(t *testing.T) {
 	}
 	create(t, admin, group("{minMember: 1}"), "red")
 	member := func(name, within string) {
-		create(t, alice, queuedPod(name, 8, 1000000, "kai.scheduler/subgroup-name: "+within, "pod-group-name: serve", ""), "blue")
+		create(
+			t,
+			alice,
+			queuedPod(name, 8, 1000000, "kai.scheduler/subgroup-name: "+within, "pod-group-name: serve", ""),
+			"blue",
+		)
 	}
 	for i := range 3 {
 		member(fmt.Sprintf("serve-prefill-%d", i), "prefill")
@@ -184,16 +208,26 @@ func TestPodGroupsOfKAI(t *testing.T) {
 	eventually(t, "there is none in their namespace", says("there is no PodGroup serve"))
 	create(t, alice, group(spec("other")), "blue")
 	eventually(t, "two Topologies contradict each other", says(
-		"spec.subGroups[prefill].topologyConstraint.topology", "other", "spec.topologyConstraint.topology", "fabric"))
+		"spec.subGroups[prefill].topologyConstraint.topology",
+		"other",
+		"spec.topologyConstraint.topology",
+		"fabric",
+	))
 	o := &unstructured.Unstructured{}
-	o.SetGroupVersionKind(schema.GroupVersionKind{Group: "scheduling.run.ai", Version: "v2alpha2", Kind: "PodGroup"})
+	o.SetGroupVersionKind(
+		schema.GroupVersionKind{Group: "scheduling.run.ai", Version: "v2alpha2", Kind: "PodGroup"},
+	)
 	o.SetNamespace("blue")
 	o.SetName("serve")
 	if err := alice.Delete(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	create(t, alice, group(spec("fabric")), "blue")
-	eventually(t, "no block has a rack for each of them", groupWaits(t, "serve", "no "+simulatedRack, "in "+blockLabel))
+	eventually(
+		t,
+		"no block has a rack for each of them",
+		groupWaits(t, "serve", "no "+simulatedRack, "in "+blockLabel),
+	)
 	deleted(t, admin, holders...)
 	first, second := runIn(t, "serve-prefill", 3, simulatedRack), runIn(t, "serve-decode", 3, simulatedRack)
 	if in := runIn(t, "serve", 6, blockLabel); in != "a" || first == second {
@@ -213,14 +247,28 @@ func TestPartsOfGroupsInRacks(t *testing.T) {
 	set := func(name, level string, size int, more string) string {
 		const pod = `{spec: {terminationGracePeriodSeconds: 0, containers: [
 			{name: c, image: busybox, command: [sleep, "1000000"], resources: {limits: {nvidia.com/gpu: 8}}}]}}`
-		return fmt.Sprintf(`{apiVersion: leaderworkerset.x-k8s.io/v1, kind: LeaderWorkerSet, metadata: {name: %s, %s,
+		return fmt.Sprintf(
+			`{apiVersion: leaderworkerset.x-k8s.io/v1, kind: LeaderWorkerSet, metadata: {name: %s, %s,
 			annotations: {leaderworkerset.sigs.k8s.io/%s: %s}}, spec: {replicas: 1,
 			leaderWorkerTemplate: {size: %d, leaderTemplate: %s, workerTemplate: %s%s}}}`,
-			name, inDefaultQueue, level, simulatedRack, size, pod, pod, more)
+			name,
+			inDefaultQueue,
+			level,
+			simulatedRack,
+			size,
+			pod,
+			pod,
+			more,
+		)
 	}
 	create(t, alice, set("wide", "exclusive-topology", 5, ""), "blue")
 	eventually(t, "no rack holds five nodes", groupWaits(t, "leaderworkerset-wide-0", "no "+simulatedRack))
-	create(t, alice, set("parts", "subgroup-exclusive-topology", 9, ", subGroupPolicy: {subGroupSize: 3}"), "blue")
+	create(
+		t,
+		alice,
+		set("parts", "subgroup-exclusive-topology", 9, ", subGroupPolicy: {subGroupSize: 3}"),
+		"blue",
+	)
 	racks := map[string]string{}
 	eventually(t, "each part is in a rack of its own", func() string {
 		clear(racks)

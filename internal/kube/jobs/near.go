@@ -111,10 +111,17 @@ func (o Outer) Contradicted(t PodTemplate, by string) field.ErrorList {
 	if key == "" {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(
-		field.NewPath(t.Path, "metadata", "annotations").Key(key), t.Template.Annotations[key],
-		fmt.Sprintf("%s asks for one domain of %s, which holds these pods, too: leave one of them out", by, o.Required),
-	)}
+	return field.ErrorList{
+		field.Invalid(
+			field.NewPath(t.Path, "metadata", "annotations").Key(key),
+			t.Template.Annotations[key],
+			fmt.Sprintf(
+				"%s asks for one domain of %s, which holds these pods, too: leave one of them out",
+				by,
+				o.Required,
+			),
+		),
+	}
 }
 
 // AllSets is the name of the group of all pod sets of a job.

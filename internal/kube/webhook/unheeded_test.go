@@ -89,10 +89,21 @@ func TestNearnessOfAJobThatCannotBeMeant(t *testing.T) {
 func TestPodsThatContradictTheirJob(t *testing.T) {
 	anywhere := func(text string) string {
 		return strings.Replace(
-			text, "template: {", `template: {metadata: {annotations: {kueue.x-k8s.io/podset-unconstrained-topology: "true"}}, `, 1,
+			text,
+			"template: {",
+			`template: {metadata: {annotations: {kueue.x-k8s.io/podset-unconstrained-topology: "true"}}, `,
+			1,
 		)
 	}
-	plain, near := job(queueLabel, "", ""), job(queueLabel, "kai.scheduler/topology-required-placement: rack", "")
+	plain, near := job(
+		queueLabel,
+		"",
+		"",
+	), job(
+		queueLabel,
+		"kai.scheduler/topology-required-placement: rack",
+		"",
+	)
 	for name, tc := range map[string]struct {
 		ask
 		refused bool

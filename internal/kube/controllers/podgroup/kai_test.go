@@ -53,7 +53,14 @@ func TestGroupsWithinAPodGroup(t *testing.T) {
 	}}
 	levels := &kueue.Topology{ObjectMeta: metav1.ObjectMeta{Name: "t"}}
 	levels.Spec.Levels = []kueue.TopologyLevel{{NodeLabel: "topology.example.com/block"}, {NodeLabel: "rack"}}
-	b := newBench(t, levels, node, managed("a", within("prefill")), managed("b", within("decode")), managed("c", within("decode")))
+	b := newBench(
+		t,
+		levels,
+		node,
+		managed("a", within("prefill")),
+		managed("b", within("decode")),
+		managed("c", within("decode")),
+	)
 	if err := b.Client.Create(t.Context(), ofKAI(t, "lab", spec("block"))); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +74,8 @@ func TestGroupsWithinAPodGroup(t *testing.T) {
 	}
 	b.settle("g")
 	told := strings.Join(b.messages(), "; ")
-	if b.workload("g") != nil || !strings.Contains(told, "spec.subGroups[all].topologyConstraint.requiredTopologyLevel") {
+	if b.workload("g") != nil ||
+		!strings.Contains(told, "spec.subGroups[all].topologyConstraint.requiredTopologyLevel") {
 		t.Fatalf("it waits for %q", told)
 	}
 	mended := ofKAI(t, "blue", spec("block"))
@@ -96,10 +104,12 @@ func TestGroupsWithinAPodGroup(t *testing.T) {
 	b.settle("g")
 	b.expect("all groups start, each with so many", "a started+, b started+, c started+, d held+, e held+")
 	pods := b.pods()
-	if s := pods[3].Spec.NodeSelector; podmeta.Group(&pods[3]) != "" || s["rack"] != "r1" || s["topology.example.com/block"] != "b1" {
+	if s := pods[3].Spec.NodeSelector; podmeta.Group(&pods[3]) != "" || s["rack"] != "r1" ||
+		s["topology.example.com/block"] != "b1" {
 		t.Errorf("one more of prefill is to go to %v", s)
 	}
-	if s := pods[4].Spec.NodeSelector; podmeta.Group(&pods[4]) != "" || s["rack"] != "" || s["topology.example.com/block"] != "b1" {
+	if s := pods[4].Spec.NodeSelector; podmeta.Group(&pods[4]) != "" || s["rack"] != "" ||
+		s["topology.example.com/block"] != "b1" {
 		t.Errorf("one of decode that is unlike the others is to go to %v", s)
 	}
 }

@@ -68,7 +68,8 @@ func (r *reconciler) open(ctx context.Context, s *facts) error {
 		return fmt.Errorf("read PodGroup %s: %w", key, err)
 	}
 	// These may change as long as the pods wait.
-	s.unwatched = group == podmeta.KAIGroup || group == podmeta.NativeGroup && !r.watches(mapping.GroupVersionKind)
+	s.unwatched = group == podmeta.KAIGroup ||
+		group == podmeta.NativeGroup && !r.watches(mapping.GroupVersionKind)
 	var levels []string
 	if group == podmeta.KAIGroup { // their words for levels may be short
 		if levels, err = r.knownLevels(ctx); err != nil {

@@ -62,7 +62,12 @@ func sizeOf(o jobs.Object, name string, index int32, one *corev1.Pod) (size *job
 }
 
 // sizeKept is jobs.GroupQueueing.Kept.
-func sizeKept(r *appsv1.ControllerRevision, name string, index int32, one *corev1.Pod) (*jobs.GroupSize, error) {
+func sizeKept(
+	r *appsv1.ControllerRevision,
+	name string,
+	index int32,
+	one *corev1.Pod,
+) (*jobs.GroupSize, error) {
 	t, err := Recorded(r)
 	if err != nil {
 		return nil, err

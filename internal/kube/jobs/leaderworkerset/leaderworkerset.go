@@ -137,7 +137,7 @@ func (t *Template) roles() (leader, worker string) {
 }
 
 // shape is the fingerprint of what a group asks for, which is planned in parts or is not.
-func (t *Template) shape(parted bool) string {
+func (t *Template) shape(parted bool) string { //nolint:revive // a fact about the group
 	says := []string{
 		jobs.Fingerprint(&t.leader().Spec),
 		jobs.Fingerprint(&t.Worker.Spec),

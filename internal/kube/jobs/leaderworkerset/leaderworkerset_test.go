@@ -479,7 +479,10 @@ func TestTemplate(t *testing.T) {
 	} {
 		is := l.DeepCopy()
 		tc.change(is)
-		if now := Of(is); (now.Hash() != of.Hash()) != tc.hash || (now.shape(now.parted()) != of.shape(of.parted())) != tc.shape {
+		if now := Of(
+			is,
+		); (now.Hash() != of.Hash()) != tc.hash ||
+			(now.shape(now.parted()) != of.shape(of.parted())) != tc.shape {
 			t.Errorf(
 				"%s: another template %v, want %v; another shape %v, want %v",
 				why,

@@ -67,7 +67,7 @@ func workers(l *api.LeaderWorkerSet, t *Template, leader *corev1.Pod, index int3
 }
 
 // statefulSet is what both have in common.
-func (t *Template) statefulSet(
+func (t *Template) statefulSet( //nolint:revive // a fact about the group
 	l *api.LeaderWorkerSet,
 	like *corev1.PodTemplateSpec,
 	role string,

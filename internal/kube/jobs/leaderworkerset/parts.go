@@ -27,7 +27,8 @@ const roleFirst = "worker-0"
 
 // parted reports whether groups of the template are planned in parts.
 func (t *Template) parted() bool {
-	return t.SubGroupExclusive != "" && t.SubGroup != nil && ptr.Deref(t.SubGroup.SubGroupSize, 0) > 0 && !t.part()
+	return t.SubGroupExclusive != "" && t.SubGroup != nil && ptr.Deref(t.SubGroup.SubGroupSize, 0) > 0 &&
+		!t.part()
 }
 
 // isParted reports whether a pod is of a group that is.
@@ -84,7 +85,9 @@ func cutOf(p *corev1.Pod) (cut, bool) {
 }
 
 // partedSets are what one group asks for that is planned in parts; set makes a pod set of a role.
-func (t *Template) partedSets(set func(role string, like *corev1.PodTemplateSpec, count int32) kueue.PodSet) []kueue.PodSet {
+func (t *Template) partedSets(
+	set func(role string, like *corev1.PodTemplateSpec, count int32) kueue.PodSet,
+) []kueue.PodSet {
 	c, own := t.cut(), t.Leader != nil
 	first := min(c.first(), c.size)
 	var out []kueue.PodSet

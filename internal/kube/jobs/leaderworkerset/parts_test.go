@@ -13,7 +13,11 @@ import (
 )
 
 // partedSet is a set of groups whose parts are each in one rack; leader says whether the leader has a template of its own.
-func partedSet(t *testing.T, leader, excluded bool, size, of int) *api.LeaderWorkerSet {
+func partedSet(
+	t *testing.T,
+	leader, excluded bool,
+	size, of int,
+) *api.LeaderWorkerSet { //nolint:revive // facts about the set
 	t.Helper()
 	own, policy := "", "LeaderWorker"
 	if leader {
@@ -114,7 +118,17 @@ func checkPods(t *testing.T, l *api.LeaderWorkerSet, what string) {
 	}
 	place := map[string]string{} // of a part
 	seen := map[string]bool{}
-	leaders, workers := leaders(l, of, 1, 0), workers(l, of, podOf(leaders(l, of, 1, 0).Spec.Template, l.Name+"-0"), 0)
+	leaders, workers := leaders(
+		l,
+		of,
+		1,
+		0,
+	), workers(
+		l,
+		of,
+		podOf(leaders(l, of, 1, 0).Spec.Template, l.Name+"-0"),
+		0,
+	)
 	for worker := range int(of.Size) {
 		p := podOf(leaders.Spec.Template, l.Name+"-0")
 		if worker > 0 {
@@ -176,7 +190,8 @@ func TestPartsOfPodsThatSayHowNearTheyAre(t *testing.T) {
 		if r.Required != nil {
 			required = *r.Required
 		}
-		if required != tc.required || *r.PodSetSliceRequiredTopology != tc.level || strconv.Itoa(int(*r.PodSetSliceSize)) != tc.size {
+		if required != tc.required || *r.PodSetSliceRequiredTopology != tc.level ||
+			strconv.Itoa(int(*r.PodSetSliceSize)) != tc.size {
 			t.Errorf("%s: the workers ask for %+v", why, r)
 		}
 	}
@@ -203,7 +218,13 @@ func TestGroupsOfEarlierProgramsStayWhole(t *testing.T) {
 		size.PodSets[0].Template.Annotations["mlbatch.dev/group-shape"] != set.Spec.Template.Annotations["mlbatch.dev/group-shape"] {
 		t.Errorf("it asks for %+v", size)
 	}
-	if size, _ = sizeOf(l, l.Name, 0, now); size == nil || len(size.PodSets) != 3 || size.Later != "worker-0,worker" {
+	if size, _ = sizeOf(
+		l,
+		l.Name,
+		0,
+		now,
+	); size == nil || len(size.PodSets) != 3 ||
+		size.Later != "worker-0,worker" {
 		t.Errorf("a new group asks for %+v", size)
 	}
 	l.Spec.LeaderWorkerTemplate.SubGroupPolicy.SubGroupSize = new(int32(4))
@@ -233,7 +254,8 @@ func TestGroupsAreNearAsTheirPodsInsist(t *testing.T) {
 				t.Errorf("%s asks for another affinity than its pods have (-want +got):\n%s", ps.Name, d)
 			}
 			in := ps.Template.Annotations[kueue.TopologyGroupsAnnotation]
-			if ps.TopologyRequest != nil && ps.TopologyRequest.Required != nil && *ps.TopologyRequest.Required == "block" {
+			if ps.TopologyRequest != nil && ps.TopologyRequest.Required != nil &&
+				*ps.TopologyRequest.Required == "block" {
 				in = "block=all"
 			}
 			if (in == "block=all") != parted {

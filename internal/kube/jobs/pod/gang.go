@@ -164,7 +164,12 @@ func (u *Unit) against() string {
 			if key := near.outer("").Against(p.Annotations); key != "" {
 				return fmt.Sprintf(
 					"pod %s has the annotation %s: %s, and PodGroup %s asks for one domain of %s (%s): leave one of them out",
-					p.Name, key, p.Annotations[key], u.Name, near.Required, near.Field,
+					p.Name,
+					key,
+					p.Annotations[key],
+					u.Name,
+					near.Required,
+					near.Field,
 				)
 			}
 		}
@@ -174,7 +179,11 @@ func (u *Unit) against() string {
 		if key, fault := kueue.TopologyRequestFault(notes); key == kueue.TopologyGroupsAnnotation {
 			return fmt.Sprintf(
 				"the pods like those of pod set %s are in the groups %s, by PodGroup %s and annotation %s together, and %s",
-				ps.Name, notes[key], u.Name, key, fault,
+				ps.Name,
+				notes[key],
+				u.Name,
+				key,
+				fault,
 			)
 		}
 	}

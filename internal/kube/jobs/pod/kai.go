@@ -36,7 +36,11 @@ func kaiGang(spec map[string]any, levels []string) (Gang, error) {
 	}
 	out.Near = root.near
 	if len(all) > mostSubGroups {
-		return Gang{}, fmt.Errorf("spec.subGroups: there are %d, and %d at most are understood", len(all), mostSubGroups)
+		return Gang{}, fmt.Errorf(
+			"spec.subGroups: there are %d, and %d at most are understood",
+			len(all),
+			mostSubGroups,
+		)
 	}
 	k := kaiGroups{fields: map[string]map[string]any{}, constraints: map[string]kaiConstraint{"": root}}
 	for i, one := range all {
@@ -120,7 +124,9 @@ func (*kaiGroups) few(fields map[string]any, at string, of int64) error {
 	if n, err := number(fields, "minMember"); err != nil || int64(n) > of {
 		return fmt.Errorf(
 			"%s.minMember: so many pods cannot start together, because the groups that it consists of have %d by their minMember: use %d at most",
-			at, of, of,
+			at,
+			of,
+			of,
 		)
 	}
 	return nil
@@ -159,7 +165,8 @@ func kaiAll(fields map[string]any, at string, of int) error {
 	if n, err := number(fields, "minSubGroup"); says && (err != nil || int(n) != of) {
 		return fmt.Errorf(
 			"%s.minSubGroup: it consists of %d groups, and all that a PodGroup consists of starts together: leave it out",
-			at, of,
+			at,
+			of,
 		)
 	}
 	return nil
@@ -247,7 +254,9 @@ func (g *Gang) misplaced(p *corev1.Pod) string {
 	case is.Least == 0:
 		return fmt.Sprintf(
 			"pod %s is in group %s by its label %s, and that group of spec.subGroups consists of others: name one of them",
-			p.Name, name, podmeta.SubGroupLabel,
+			p.Name,
+			name,
+			podmeta.SubGroupLabel,
 		)
 	}
 	return ""

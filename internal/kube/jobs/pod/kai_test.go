@@ -41,7 +41,8 @@ func TestGangsOfKAI(t *testing.T) {
 	}{
 		"plain": {
 			"all pods are one group", `{minMember: 4, queue: q, topologyConstraint: {topology: t, requiredTopologyLevel: ` + rack + `}}`,
-			pod.Gang{Least: 4, Near: near(rack, "", "")}, nil,
+			pod.Gang{Least: 4, Near: near(rack, "", "")},
+			nil,
 		},
 		"two": {
 			"each has so many pods, and all together their sum",
@@ -49,7 +50,8 @@ func TestGangsOfKAI(t *testing.T) {
 			pod.Gang{Least: 3, Near: near("", "", ""), Parts: []pod.Part{
 				{Name: "a", Least: 2, Near: near("", rack, sub("a"))},
 				{Name: "b", Least: 1, Near: near("", "", sub("b"))},
-			}}, nil,
+			}},
+			nil,
 		},
 		"nested": {
 			"a group of groups has no pods besides, wherever it is listed",
@@ -61,14 +63,17 @@ func TestGangsOfKAI(t *testing.T) {
 				{Name: "a", Parent: "all", Least: 1, Near: near(rack, "", sub("a"))},
 				{Name: "b", Parent: "all", Least: 2, Near: near("", "", sub("b"))},
 				{Name: "all", Near: near(block, "", sub("all"))},
-			}}, nil,
+			}},
+			nil,
 		},
 		"a level of two names": {
-			"which is meant?", `{topologyConstraint: {requiredTopologyLevel: row}}`, pod.Gang{},
+			"which is meant?", `{topologyConstraint: {requiredTopologyLevel: row}}`,
+			pod.Gang{},
 			[]string{"spec.topologyConstraint.requiredTopologyLevel", "row.example.com/row or hall.example.com/row"},
 		},
 		"no level": {
-			"no node has such a label", `{subGroups: [{name: a, topologyConstraint: {preferredTopologyLevel: "one rack"}}]}`, pod.Gang{},
+			"no node has such a label", `{subGroups: [{name: a, topologyConstraint: {preferredTopologyLevel: "one rack"}}]}`,
+			pod.Gang{},
 			[]string{"spec.subGroups[a].topologyConstraint.preferredTopologyLevel", "no label of nodes"},
 		},
 		"two Topologies": {
@@ -77,30 +82,36 @@ func TestGangsOfKAI(t *testing.T) {
 			[]string{"spec.subGroups[a].topologyConstraint.topology: it names Topology u", "spec.topologyConstraint.topology"},
 		},
 		"more pods than in its groups": {
-			"so many never start", `{minMember: 4, subGroups: [{name: a, minMember: 3}]}`, pod.Gang{},
+			"so many never start", `{minMember: 4, subGroups: [{name: a, minMember: 3}]}`,
+			pod.Gang{},
 			[]string{"spec.minMember", "use 3 at most"},
 		},
 		"more pods than in the groups of a group": {
-			"nor do these", `{subGroups: [{name: a, minMember: 4}, {name: b, parent: a, minMember: 3}]}`, pod.Gang{},
+			"nor do these", `{subGroups: [{name: a, minMember: 4}, {name: b, parent: a, minMember: 3}]}`,
+			pod.Gang{},
 			[]string{"spec.subGroups[a].minMember", "use 3 at most"},
 		},
 		"fewer pods": {
 			"more than that start together", `{minMember: 1, subGroups: [{name: a, minMember: 3}]}`,
-			pod.Gang{Least: 3, Near: near("", "", ""), Parts: []pod.Part{{Name: "a", Least: 3, Near: near("", "", sub("a"))}}}, nil,
+			pod.Gang{Least: 3, Near: near("", "", ""), Parts: []pod.Part{{Name: "a", Least: 3, Near: near("", "", sub("a"))}}},
+			nil,
 		},
 		"some of its groups": {
-			"others would start later", `{minSubGroup: 1, subGroups: [{name: a}, {name: b}]}`, pod.Gang{},
+			"others would start later", `{minSubGroup: 1, subGroups: [{name: a}, {name: b}]}`,
+			pod.Gang{},
 			[]string{"spec.minSubGroup", "2 groups"},
 		},
 		"some of the groups of a group": {
-			"so would these", `{subGroups: [{name: a, minSubGroup: 1}, {name: b, parent: a}, {name: c, parent: a}]}`, pod.Gang{},
+			"so would these", `{subGroups: [{name: a, minSubGroup: 1}, {name: b, parent: a}, {name: c, parent: a}]}`,
+			pod.Gang{},
 			[]string{"spec.subGroups[a].minSubGroup", "2 groups"},
 		},
 		"no parent": {
 			"it is in nothing", `{subGroups: [{name: a, parent: b}]}`, pod.Gang{}, []string{"spec.subGroups[a].parent", "no group b"},
 		},
 		"a circle": {
-			"none is the outer one", `{subGroups: [{name: a, parent: b}, {name: b, parent: a}, {name: c}]}`, pod.Gang{},
+			"none is the outer one", `{subGroups: [{name: a, parent: b}, {name: b, parent: a}, {name: c}]}`,
+			pod.Gang{},
 			[]string{"spec.subGroups", "circle"},
 		},
 		"within itself": {"nor here", `{subGroups: [{name: a, parent: a}]}`, pod.Gang{}, []string{"circle"}},
@@ -111,12 +122,15 @@ func TestGangsOfKAI(t *testing.T) {
 		"no number":     {"it says nothing", `{subGroups: [{name: a, minMember: many}]}`, pod.Gang{}, []string{"spec.subGroups[a].minMember"}},
 		"no constraint": {"it says nothing", `{topologyConstraint: rack}`, pod.Gang{}, []string{"spec.topologyConstraint"}},
 		"more than there are": {
-			"sums are no small numbers", `{subGroups: [{name: a, minMember: 2147483647}, {name: b, minMember: 2147483647}]}`, pod.Gang{},
+			"sums are no small numbers", `{subGroups: [{name: a, minMember: 2147483647}, {name: b, minMember: 2147483647}]}`,
+			pod.Gang{},
 			[]string{"spec.subGroups", "no number of pods"},
 		},
 		"a crowd": {
 			"whoever writes it has others wait for it",
-			"{subGroups: [" + strings.Repeat("{name: a}, ", 65) + "]}", pod.Gang{}, []string{"spec.subGroups", "64 at most"},
+			"{subGroups: [" + strings.Repeat("{name: a}, ", 65) + "]}",
+			pod.Gang{},
+			[]string{"spec.subGroups", "64 at most"},
 		},
 	} {
 		got, err := pod.GangOf(podmeta.KAIGroup, specOf(t, tc.spec), levels)
@@ -166,9 +180,17 @@ const pipeline = `{topologyConstraint: {requiredTopologyLevel: zone}, subGroups:
 
 // Each group within a PodGroup is in a domain of its own, within that of the group around it.
 func TestGroupsWithinAPodGroupNest(t *testing.T) {
-	u := kaiUnit(t, pipeline,
-		aPod("p0", 0, in("prefill", "prefill-1")), aPod("p1", 1, in("prefill", "prefill-1")),
-		aPod("d0", 2, in("decode", "decode-1")), aPod("d1", 3, in("decode", "decode-2"), note(kueue.PodSetRequiredTopologyAnnotation, "host")),
+	u := kaiUnit(
+		t,
+		pipeline,
+		aPod("p0", 0, in("prefill", "prefill-1")),
+		aPod("p1", 1, in("prefill", "prefill-1")),
+		aPod(
+			"d0",
+			2,
+			in("decode", "decode-1"),
+		),
+		aPod("d1", 3, in("decode", "decode-2"), note(kueue.PodSetRequiredTopologyAnnotation, "host")),
 		aPod("r0", 4, in("router", "router-1")),
 	)
 	if u.Wrong != "" || u.Missing() != 0 || u.Total != 5 {
@@ -181,7 +203,11 @@ func TestGroupsWithinAPodGroupNest(t *testing.T) {
 			group = *g
 		}
 		got[string(ps.Name)] = fmt.Sprintf(
-			"%d: %s %s in %s", ps.Count, *ps.TopologyRequest.Required, group, ps.Template.Annotations[kueue.TopologyGroupsAnnotation],
+			"%d: %s %s in %s",
+			ps.Count,
+			*ps.TopologyRequest.Required,
+			group,
+			ps.Template.Annotations[kueue.TopologyGroupsAnnotation],
 		)
 	}
 	want := map[string]string{
@@ -199,8 +225,18 @@ func TestGroupsWithinAPodGroupNest(t *testing.T) {
 // on top come later.
 func TestEachGroupWithinAPodGroupIsComplete(t *testing.T) {
 	const spec = `{minMember: 3, subGroups: [{name: a, minMember: 2}, {name: b, minMember: 1}]}`
-	u := kaiUnit(t, spec,
-		aPod("a0", 0, in("a", "a-1")), aPod("a1", 1, in("a", "a-1")), aPod("a2", 2, in("a", "a-1")), aPod("a3", 3, in("a", "a-1")))
+	u := kaiUnit(
+		t,
+		spec,
+		aPod(
+			"a0",
+			0,
+			in("a", "a-1"),
+		),
+		aPod("a1", 1, in("a", "a-1")),
+		aPod("a2", 2, in("a", "a-1")),
+		aPod("a3", 3, in("a", "a-1")),
+	)
 	if u.Wrong != "" || u.Missing() != 1 {
 		t.Errorf("%d are missing: %s", u.Missing(), u.Wrong)
 	}
@@ -209,8 +245,18 @@ func TestEachGroupWithinAPodGroupIsComplete(t *testing.T) {
 	if u.Missing() != 2 {
 		t.Errorf("what those of b ask for is not known, and %d are missing", u.Missing())
 	}
-	u = kaiUnit(t, spec,
-		aPod("a0", 0, in("a", "a-1")), aPod("a1", 1, in("a", "a-1")), aPod("a2", 2, in("a", "a-1")), aPod("b0", 3, in("b", "b-1")))
+	u = kaiUnit(
+		t,
+		spec,
+		aPod(
+			"a0",
+			0,
+			in("a", "a-1"),
+		),
+		aPod("a1", 1, in("a", "a-1")),
+		aPod("a2", 2, in("a", "a-1")),
+		aPod("b0", 3, in("b", "b-1")),
+	)
 	got := map[string]int32{}
 	for _, ps := range u.PodSets() {
 		got[string(ps.Name)] = ps.Count
