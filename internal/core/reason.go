@@ -34,10 +34,13 @@ const (
 	// QueueStopped and QueueUnready refine Suspended.
 	QueueStopped Cause = "QueueStopped"
 	QueueUnready Cause = "QueueUnready"
-	// UntoleratedTaint, LevelMissing and AffinityMismatch refine NoMatchingFlavor.
+	// UntoleratedTaint, LevelMissing, LevelsReversed and AffinityMismatch refine NoMatchingFlavor.
 	UntoleratedTaint Cause = "UntoleratedTaint"
 	// LevelMissing: the flavor's topology lacks a level that the pod set names (Detail).
-	LevelMissing     Cause = "LevelMissing"
+	LevelMissing Cause = "LevelMissing"
+	// LevelsReversed: the pod set asks for a domain around one of a level that is wider by the flavor's topology (Detail
+	// has both levels).
+	LevelsReversed   Cause = "LevelsReversed"
 	AffinityMismatch Cause = "AffinityMismatch"
 	// QuotaShort and those up to QuotaClaimed refine WaitingForQuota.
 	QuotaShort   Cause = "QuotaShort"

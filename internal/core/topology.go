@@ -127,6 +127,30 @@ func (t *Topology) Missing(r TopologyRequest) string {
 	return ""
 }
 
+// Reversed are two levels of the request of which the outer one should hold domains of the inner one, and is narrower by
+// the topology; "" if there are none, or if nothing says how they nest. Groups go from wide to narrow, and what a set
+// requires itself is within all of them.
+func (t *Topology) Reversed(r TopologyRequest) (outer, inner string) {
+	at := func(level string) int {
+		if i := slices.Index(t.Levels, level); i >= 0 || level != HostnameLabel {
+			return i
+		}
+		return len(t.Levels) // nodes are the narrowest
+	}
+	levels := slices.Clip(r.Parents)
+	if r.Required != "" {
+		levels = append(levels, r.Required)
+	}
+	for i, level := range levels {
+		for _, within := range levels[i+1:] {
+			if at(within) >= 0 && at(within) < at(level) {
+				return level, within
+			}
+		}
+	}
+	return "", ""
+}
+
 // Key appends a text that is equal for equal requests, and differs for others.
 func (r TopologyRequest) Key(b *strings.Builder) {
 	if r.Empty() {

@@ -357,7 +357,7 @@ func (b *trialWorld) suit(why core.Reason) bool {
 	if ok && why.Cause == core.AffinityMismatch {
 		return b.chooseLess(why.PodSet, f.NodeLabels)
 	}
-	if ok && why.Cause == core.LevelMissing {
+	if ok && (why.Cause == core.LevelMissing || why.Cause == core.LevelsReversed) {
 		f.Topology = core.Topology{}
 		b.flavors[why.Flavor] = f
 		return true

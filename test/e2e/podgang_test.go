@@ -21,10 +21,12 @@ import (
 func TestPodGroupsOfOtherSchedulers(t *testing.T) {
 	admin := lab(t, "gangs", map[corev1.ResourceName]string{"nvidia.com/gpu": "3"}, "default-queue")
 	withoutPods(t, admin, "gangs")
-	haveVolcano(t)
+	havePodGroups(t, "scheduling.volcano.sh", "v1beta1")
+	havePodGroups(t, "scheduling.run.ai", "v2alpha2")
 	for name, tc := range map[string]struct{ labels, notes, version string }{
 		"plugins": {labels: "scheduling.x-k8s.io/pod-group: plugins", version: "scheduling.x-k8s.io/v1alpha1"},
 		"volcano": {notes: "scheduling.k8s.io/group-name: volcano", version: "scheduling.volcano.sh/v1beta1"},
+		"kai":     {notes: "pod-group-name: kai", version: "scheduling.run.ai/v2alpha2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			create(t, admin, queuedPod("other", 2, 1000000, "", "", ""), "gangs")
@@ -94,8 +96,8 @@ func TestPodGroupsOfOtherSchedulers(t *testing.T) {
 	}
 }
 
-// haveVolcano gives the cluster PodGroups of Volcano for as long as a test runs.
-func haveVolcano(t *testing.T) {
+// havePodGroups gives the cluster PodGroups of an API group for as long as a test runs.
+func havePodGroups(t *testing.T, group, version string) {
 	t.Helper()
 	s := runtime.NewScheme()
 	if err := apiextensionsv1.AddToScheme(s); err != nil {
@@ -107,13 +109,13 @@ func haveVolcano(t *testing.T) {
 	}
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	if err := yaml.Unmarshal([]byte(`
-metadata: {name: podgroups.scheduling.volcano.sh}
+metadata: {name: podgroups.`+group+`}
 spec:
-  group: scheduling.volcano.sh
+  group: `+group+`
   scope: Namespaced
   names: {kind: PodGroup, listKind: PodGroupList, plural: podgroups, singular: podgroup}
   versions:
-  - {name: v1beta1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+  - {name: `+version+`, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
 `), crd); err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +123,7 @@ spec:
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Delete(withoutCancel(t), crd) })
-	eventually(t, "Volcano's PodGroups are served", func() string {
+	eventually(t, "PodGroups of "+group+" are served", func() string {
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(crd), crd); err != nil {
 			return err.Error()
 		}

@@ -17,6 +17,14 @@ const (
 	KAISegmentPreferredAnnotation = "kai.scheduler/segment-topology-preferred-placement"
 )
 
+// KAIAnnotations are those.
+func KAIAnnotations() []string {
+	return []string{
+		KAIRequiredAnnotation, KAIPreferredAnnotation, KAISegmentSizeAnnotation, KAISegmentRequiredAnnotation,
+		KAISegmentPreferredAnnotation,
+	}
+}
+
 // KAITopologyRequestOf reads the annotations that KAI Scheduler knows; nil if there are none.
 func KAITopologyRequestOf(annotations map[string]string) *PodSetTopologyRequest {
 	r := &PodSetTopologyRequest{

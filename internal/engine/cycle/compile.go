@@ -188,6 +188,10 @@ func (j *judge) option(
 		o.Bad, o.Detail = core.LevelMissing, level
 		return o
 	}
+	if outer, inner := t.Reversed(is); outer != "" {
+		o.Bad, o.Detail = core.LevelsReversed, outer+" around one "+inner
+		return o
+	}
 	if !matchesFlavor(p.Filter, f.spec.NodeLabels) {
 		o.Bad = core.AffinityMismatch
 	}

@@ -145,6 +145,10 @@ func noFlavor(r core.Reason) string {
 		return fmt.Sprintf("untolerated taint {%s} in flavor %s", r.Detail, r.Flavor)
 	case core.LevelMissing:
 		return fmt.Sprintf("the topology of flavor %s has no level %s", r.Flavor, r.Detail)
+	case core.LevelsReversed:
+		return fmt.Sprintf(
+			"it asks for one %s, and by the topology of flavor %s these nest the other way round", r.Detail, r.Flavor,
+		)
 	case core.AffinityMismatch:
 		return fmt.Sprintf("flavor %s doesn't match node affinity", r.Flavor)
 	default:

@@ -249,6 +249,8 @@ func TestTotal(t *testing.T) {
 		core.QueueStopped,
 		core.QueueUnready,
 		core.UntoleratedTaint,
+		core.LevelMissing,
+		core.LevelsReversed,
 		core.AffinityMismatch,
 		core.QuotaShort,
 		core.BehindStrict,

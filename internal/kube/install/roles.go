@@ -219,6 +219,7 @@ func editRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		rules,
 		// They say how pods that are held start, and hold none themselves.
 		allow(podmeta.NativeGroup, write(), "podgroups"),
+		allow(podmeta.KAIGroup, write(), "podgroups"),
 		allow(podmeta.NativeGroup, read(), "workloads"),
 		allow("kueue.x-k8s.io", read(), "localqueues", "workloads"),
 		allow("kueue.x-k8s.io", []string{"patch"}, "workloads"), // spec.active only: see holdGuards

@@ -37,30 +37,6 @@ func AsksComputeDomain(annotations map[string]string, sets []kueue.PodSet) (out 
 	return out
 }
 
-// InOneClique has the pods of these sets be in one clique of NVLink, all of them together: beyond it a
-// ComputeDomain lets nobody share memory. Sets that say themselves which domain they require, or are cut into
-// slices, stay as they are. group, a name that no others have, joins them.
-func InOneClique(sets []kueue.PodSet, of []kueue.PodSetReference, group string) {
-	for i := range sets {
-		if !slices.Contains(of, sets[i].Name) {
-			continue
-		}
-		t := sets[i].TopologyRequest.DeepCopy()
-		if t == nil {
-			t = &kueue.PodSetTopologyRequest{}
-		}
-		if t.Required != nil || t.PodSetSliceRequiredTopology != nil ||
-			len(t.PodsetSliceRequiredTopologyConstraints) > 0 {
-			continue
-		}
-		t.Required = new(core.CliqueLabel)
-		if len(of) > 1 && t.PodSetGroupName == nil {
-			t.PodSetGroupName = &group
-		}
-		sets[i].TopologyRequest = t
-	}
-}
-
 // SharesMemory adds to pods that were given a place in a ComputeDomain the claim of their channel in it, of
 // the template that was noted on them. Containers with GPUs get the channel, or all if none has any. Pods
 // whose author wrote the claim stay as they are; false says that nothing was added.

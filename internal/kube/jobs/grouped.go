@@ -43,7 +43,7 @@ type GroupQueueing struct {
 	// empty object if there is none any more.
 	Size func(o Object, name string, index int32, one *corev1.Pod) (size *GroupSize, kept string)
 	// Kept is the same by what a ControllerRevision keeps.
-	Kept func(r *appsv1.ControllerRevision, name string, index int32) (*GroupSize, error)
+	Kept func(r *appsv1.ControllerRevision, name string, index int32, one *corev1.Pod) (*GroupSize, error)
 }
 
 // GroupSize is what one group asks for.
@@ -51,7 +51,7 @@ type GroupSize struct {
 	// Pods is how many pods it has, one or more; PodSets are what they ask for.
 	Pods    int32
 	PodSets []kueue.PodSet
-	// Later is the pod set whose pods may come once the leader is ready only; "" if there is none.
+	// Later are the pod sets whose pods may come once the leader is ready only, with commas; "" if there are none.
 	Later string
 }
 
@@ -134,6 +134,8 @@ type GroupAdmission struct {
 // PodIdentity is what one pod of a group has to have.
 type PodIdentity struct {
 	Labels map[string]string
+	// Role is the pod set of the pod where its template does not tell; "" leaves it.
+	Role string
 	// Subdomain is that of the pod; "" leaves it.
 	Subdomain string
 	// Affinity is all of it, with what the pod had; nil leaves it.

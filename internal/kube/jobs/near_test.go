@@ -58,10 +58,28 @@ func TestAJobIsNearAsAWhole(t *testing.T) {
 			nil,
 		},
 		{
-			"one set is in no other domain than its own", rack,
+			"what one set says of itself and what is said of it are two things as well", rack,
 			[]*kueue.PodSetTopologyRequest{own.DeepCopy()},
 			[]*kueue.PodSetTopologyRequest{own},
+			[]string{"rack=all"},
+		},
+		{
+			"who requires the same is with the others", rack,
+			[]*kueue.PodSetTopologyRequest{nil, {Required: new("rack")}},
+			[]*kueue.PodSetTopologyRequest{all, all},
 			nil,
+		},
+		{
+			"one set that requires the same is in its domain", rack,
+			[]*kueue.PodSetTopologyRequest{{Required: new("rack"), PodSetGroupName: new("g")}},
+			[]*kueue.PodSetTopologyRequest{{Required: new("rack"), PodSetGroupName: new("g")}},
+			nil,
+		},
+		{
+			"a leader and its workers that require the same are in that of all", rack,
+			[]*kueue.PodSetTopologyRequest{nil, {Required: new("rack"), PodSetGroupName: new("g")}},
+			[]*kueue.PodSetTopologyRequest{all, {Required: new("rack"), PodSetGroupName: new("g")}},
+			[]string{"", "rack=all"},
 		},
 		{
 			"slices are in the rack", rack,
@@ -106,11 +124,11 @@ func TestPodsAreWithinADomain(t *testing.T) {
 			[]*kueue.PodSetTopologyRequest{nil},
 			[]*kueue.PodSetTopologyRequest{{Required: new("rack"), PodIndexLabel: new("index")}},
 		},
-		"sets are in one rack, whatever groups they name": {
-			[]*kueue.PodSetTopologyRequest{nil, {Preferred: new("block"), PodSetGroupName: new("mine")}},
+		"sets are in one rack": {
+			[]*kueue.PodSetTopologyRequest{nil, {Preferred: new("host")}},
 			[]*kueue.PodSetTopologyRequest{
 				{Required: new("rack"), PodIndexLabel: new("index"), PodSetGroupName: new("all")},
-				{Required: new("rack"), Preferred: new("block"), PodSetGroupName: new("all")},
+				{Required: new("rack"), Preferred: new("host"), PodSetGroupName: new("all")},
 			},
 		},
 		"slices are in the rack": {
@@ -124,7 +142,7 @@ func TestPodsAreWithinADomain(t *testing.T) {
 		for i := range tc.has {
 			sets[i].TopologyRequest = tc.has[i]
 		}
-		jobs.Within(sets, "rack", "index")
+		jobs.Outer{Required: "rack", Group: "all", Index: "index"}.Around(sets)
 		got := make([]*kueue.PodSetTopologyRequest, len(sets))
 		for i := range sets {
 			got[i] = sets[i].TopologyRequest
@@ -138,9 +156,10 @@ func TestPodsAreWithinADomain(t *testing.T) {
 	}
 }
 
-// TestAnnotationsThatContradictADomain: pods that must be in one domain of another level, or say that nothing is asked
-// for, are told by which annotation; all else goes with it.
+// TestAnnotationsThatContradictADomain: pods that say that they may be anywhere, or are in too many groups already, are
+// told by which annotation; all else goes with it.
 func TestAnnotationsThatContradictADomain(t *testing.T) {
+	const groups = kueue.TopologyGroupsAnnotation
 	for why, tc := range map[string]struct {
 		notes map[string]string
 		want  string
@@ -148,17 +167,19 @@ func TestAnnotationsThatContradictADomain(t *testing.T) {
 		"nothing is said":     {nil, ""},
 		"the same":            {map[string]string{kueue.PodSetRequiredTopologyAnnotation: "rack"}, ""},
 		"nearer if it can be": {map[string]string{kueue.PodSetPreferredTopologyAnnotation: "host"}, ""},
-		"another level":       {map[string]string{kueue.PodSetRequiredTopologyAnnotation: "block"}, kueue.PodSetRequiredTopologyAnnotation},
-		"another level, KAI":  {map[string]string{kueue.KAIRequiredAnnotation: "block"}, kueue.KAIRequiredAnnotation},
-		"KAI is not listened to": {
-			map[string]string{kueue.PodSetPreferredTopologyAnnotation: "host", kueue.KAIRequiredAnnotation: "block"}, "",
-		},
+		"another level":       {map[string]string{kueue.PodSetRequiredTopologyAnnotation: "host"}, ""},
+		"three groups":        {map[string]string{groups: "zone=a,block=b,row=c"}, ""},
+		"no fifth group":      {map[string]string{groups: "zone=a,block=b,row=c,host=d"}, groups},
+		"it may be near":      {map[string]string{kueue.PodSetUnconstrainedTopologyAnnotation: "false"}, ""},
 		"no matter where": {
 			map[string]string{kueue.PodSetUnconstrainedTopologyAnnotation: "true"}, kueue.PodSetUnconstrainedTopologyAnnotation,
 		},
 	} {
-		if got := jobs.NotWithin(tc.notes, "rack"); got != tc.want {
+		if got := (jobs.Outer{Required: "rack", Group: "all"}).Against(tc.notes); got != tc.want {
 			t.Errorf("%s: %q", why, got)
+		}
+		if got := (jobs.Outer{Preferred: "rack"}).Against(tc.notes); got != "" {
+			t.Errorf("%s: %q contradicts a wish", why, got)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 )
@@ -66,99 +65,6 @@ func PodSetOf(
 		narrow(func(ps *kueue.PodSet) bool { return room[ps.Name] > 0 })
 	}
 	return fit[0].Name
-}
-
-// Near fills in how near to each other the pods of sets want to be, as their annotations say it; what a kind
-// has said stays. index is the label that the pods have their index in its set in, "" if they have none.
-func Near(sets []kueue.PodSet, index string) {
-	for i := range sets {
-		if sets[i].TopologyRequest != nil {
-			continue
-		}
-		t := kueue.TopologyRequestOf(sets[i].Template.Annotations)
-		if t != nil && index != "" {
-			t.PodIndexLabel = &index
-		}
-		sets[i].TopologyRequest = t
-	}
-}
-
-// NearAsJobSays fills in how near to each other all pods of a job must be, as its own annotations say it: in the words of
-// KAI Scheduler, or by asking for a ComputeDomain. What its pods ask for holds as well: a rack for those of each part
-// within a block for all.
-func NearAsJobSays(annotations map[string]string, sets []kueue.PodSet) {
-	NearAsPartSays(annotations, sets, allSets)
-}
-
-// allSets is the name of the group of all pod sets of a job.
-const allSets = "all"
-
-// NearAsPartSays is NearAsJobSays for the pods of one part of a job; group, a name that no other part has, joins them.
-func NearAsPartSays(annotations map[string]string, sets []kueue.PodSet, group string) {
-	InOneClique(sets, AsksComputeDomain(annotations, sets), "compute-domain-of-"+group)
-	says := kueue.KAITopologyRequestOf(annotations)
-	if says == nil {
-		return
-	}
-	for i := range sets {
-		t := sets[i].TopologyRequest
-		if t == nil {
-			t = &kueue.PodSetTopologyRequest{}
-		}
-		grouped := t.PodSetGroupName != nil
-		if t.Preferred == nil && t.Required == nil && !grouped {
-			t.Preferred = says.Preferred
-		}
-		switch {
-		case says.Required == nil:
-		case t.Required == nil && !grouped:
-			if t.Required = says.Required; len(sets) > 1 {
-				t.PodSetGroupName = &group // one domain for the pods of all sets
-			}
-		case len(sets) > 1 || t.Required == nil:
-			sets[i].Template.Annotations = kueue.InTopologyGroup(
-				sets[i].Template.Annotations,
-				kueue.TopologyGroup{Level: *says.Required, Name: group},
-			)
-		}
-		if t.Required != nil || t.Preferred != nil || sets[i].TopologyRequest != nil {
-			sets[i].TopologyRequest = t
-		}
-	}
-}
-
-// Within has the pods of all sets be in one domain of a level, a label of nodes, besides what they say of themselves.
-// index is that of Near.
-func Within(sets []kueue.PodSet, level, index string) {
-	for i := range sets {
-		t := sets[i].TopologyRequest.DeepCopy()
-		if t == nil {
-			t = &kueue.PodSetTopologyRequest{}
-			if index != "" {
-				t.PodIndexLabel = &index
-			}
-		}
-		t.Required, t.PodSetGroupName = &level, nil
-		if len(sets) > 1 {
-			t.PodSetGroupName = new(allSets)
-		}
-		sets[i].TopologyRequest = t
-	}
-}
-
-// NotWithin is the annotation of pods that contradicts that all of them are in one domain of a level; "" if none does.
-func NotWithin(annotations map[string]string, level string) string {
-	switch t := kueue.TopologyRequestOf(annotations); {
-	case t == nil:
-	case ptr.Deref(t.Unconstrained, false):
-		return kueue.PodSetUnconstrainedTopologyAnnotation
-	case ptr.Deref(t.Required, level) == level:
-	case annotations[kueue.PodSetRequiredTopologyAnnotation] != "":
-		return kueue.PodSetRequiredTopologyAnnotation
-	default:
-		return kueue.KAIRequiredAnnotation
-	}
-	return ""
 }
 
 // sameContainers reports whether a pod runs what a template says. The API server and webhooks

@@ -123,6 +123,11 @@ func place(e *edit, p *corev1.Pod, id *jobs.PodIdentity) error {
 			return err
 		}
 	}
+	if id.Role != "" {
+		if err := e.set(id.Role, "metadata", "annotations", kueue.RoleHashAnnotation); err != nil {
+			return err
+		}
+	}
 	if id.Subdomain != "" {
 		if err := e.set(id.Subdomain, "spec", "subdomain"); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -232,6 +233,9 @@ func (h *jobHandler) checkNew( //nolint:revive // a fact about the job
 			h.limits.components(h.kind.GVK().Kind, h.kind.Admission.Bulk, len(req.Object.Raw), made)...)
 	}
 	errs = append(errs, wrong...)
+	if inQueue {
+		errs = append(errs, apart(job, slices.Concat(templates, made.templates()))...)
+	}
 	for _, t := range made.templates() { // what else there is to say of them is the kind's
 		found, err := h.checkPriority(ctx, t)
 		if err != nil {
@@ -298,6 +302,9 @@ func (h *jobHandler) checkChange( //nolint:revive // a fact about the job
 	errs = append(append(errs, jobs.ValidateLabels(job)...), h.gates.update(was, job)...)
 	if len(nearnessOfAll(was)) == 0 { // what was let in before stays
 		errs = append(errs, nearnessOfAll(job)...)
+	}
+	if len(apart(was, h.templates(was))) == 0 {
+		errs = append(errs, apart(job, h.templates(job))...)
 	}
 	taken, err := h.cluster.prebuilt(ctx, req.Namespace, was, job)
 	if err != nil {

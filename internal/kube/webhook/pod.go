@@ -209,7 +209,7 @@ func (h *podHandler) mutate(ctx context.Context, req admission.Request) admissio
 	if p.Spec.NodeName != "" { // the API server would refuse it for its gate, without a cure
 		return answer(req, h.checkPod(p, req.Namespace))
 	}
-	role := podmeta.RoleHash(&p.Spec)
+	role := podmeta.Role(p)
 	if given := p.Annotations[kueue.RoleHashAnnotation]; given != "" &&
 		serving.GroupedKind(podmeta.Parent(p)) != nil &&
 		slices.Contains(kubeControllers(), req.UserInfo.Username) {

@@ -120,6 +120,15 @@ func nearness(t jobs.PodTemplate) field.ErrorList {
 	)}
 }
 
+// apart refuses pods whose annotations contradict what those of their job say of all of its pods.
+func apart(job metav1.Object, templates []jobs.PodTemplate) (errs field.ErrorList) {
+	all := jobs.OuterOf(job.GetAnnotations(), jobs.AllSets)
+	for _, t := range templates {
+		errs = append(errs, all.Contradicted(t, "the annotation "+kueue.KAIRequiredAnnotation+" of the job")...)
+	}
+	return errs
+}
+
 // nearnessOfAll refuses annotations of a job that say what cannot be meant of how near to each other its pods must be.
 func nearnessOfAll(job metav1.Object) field.ErrorList {
 	key, fault := kueue.KAITopologyRequestFault(job.GetAnnotations())

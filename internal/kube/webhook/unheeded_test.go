@@ -85,6 +85,50 @@ func TestNearnessOfAJobThatCannotBeMeant(t *testing.T) {
 	}
 }
 
+// TestPodsThatContradictTheirJob: pods that may be anywhere are in no rack with the others; what was let in before stays.
+func TestPodsThatContradictTheirJob(t *testing.T) {
+	anywhere := func(text string) string {
+		return strings.Replace(
+			text,
+			"template: {",
+			`template: {metadata: {annotations: {kueue.x-k8s.io/podset-unconstrained-topology: "true"}}, `,
+			1,
+		)
+	}
+	plain, near := job(
+		queueLabel,
+		"",
+		"",
+	), job(
+		queueLabel,
+		"kai.scheduler/topology-required-placement: rack",
+		"",
+	)
+	for name, tc := range map[string]struct {
+		ask
+		refused bool
+	}{
+		"new":             {ask{path: validateJob, new: anywhere(near)}, true},
+		"changed":         {ask{path: validateJob, old: anywhere(plain), new: anywhere(near)}, true},
+		"let in before":   {ask{path: validateJob, old: anywhere(near), new: anywhere(near)}, false},
+		"only of the job": {ask{path: validateJob, new: near}, false},
+		"only of pods":    {ask{path: validateJob, new: anywhere(plain)}, false},
+	} {
+		r := send(t, serve(t, nil, world()...), tc.ask)
+		if r.Allowed == tc.refused {
+			t.Errorf("%s: allowed %t, %q", name, r.Allowed, r.Message)
+		}
+		for _, want := range []string{
+			"spec.template.metadata.annotations[kueue.x-k8s.io/podset-unconstrained-topology]",
+			"kai.scheduler/topology-required-placement of the job",
+		} {
+			if tc.refused && !strings.Contains(r.Message, want) {
+				t.Errorf("%s: %q does not name %s", name, r.Message, want)
+			}
+		}
+	}
+}
+
 // TestComputeDomainsThatCannotBe: a job that asks for a ComputeDomain in words that are not known is refused,
 // and what queues by itself; one that asks for none that it could get is told so and accepted, since it may
 // come.

@@ -2,6 +2,7 @@ package podgroup
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -37,8 +38,8 @@ type facts struct {
 	// detached how many of its pods are queued by themselves.
 	maker    *maker
 	detached int32
-	// domain is where all pods of the group are, once it is admitted.
-	domain domain
+	// domains are where pods of the group are, once it is admitted.
+	domains setDomains
 	// unwatched: nothing tells when the PodGroup, by which the pods are one unit, changes.
 	unwatched bool
 	// keepsDone: pods that are done keep their quota until the end.
@@ -415,18 +416,20 @@ func asked(s facts) step {
 // must go there, too, which is known once they have their nodes.
 func (s *facts) surplus(p *corev1.Pod, next *step) {
 	out := pod.Detach(p)
-	if at := s.domain; at.label != "" {
-		was, chosen := out.Spec.NodeSelector[at.label]
+	in := s.domains.of(s.workload, p)
+	for _, label := range slices.Sorted(maps.Keys(in)) {
+		value := in[label]
+		was, chosen := out.Spec.NodeSelector[label]
 		switch {
-		case at.value == "":
+		case value == "":
 			next.again = makerPause
 			return
-		case chosen && was != at.value:
+		case chosen && was != value:
 			next.tell = &podEvent{
 				reason: eventMismatch,
 				message: fmt.Sprintf(
 					"Pod %s waits: its nodeSelector asks for %s %s, and the group %s is in %s: create it anew without that",
-					p.Name, at.label, was, s.unit.Name, at.value,
+					p.Name, label, was, s.unit.Name, value,
 				),
 				warning: true,
 			}
@@ -435,7 +438,7 @@ func (s *facts) surplus(p *corev1.Pod, next *step) {
 		if out.Spec.NodeSelector == nil {
 			out.Spec.NodeSelector = map[string]string{}
 		}
-		out.Spec.NodeSelector[at.label] = at.value
+		out.Spec.NodeSelector[label] = value
 	}
 	next.detach = append(next.detach, out)
 }

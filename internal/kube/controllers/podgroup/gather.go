@@ -84,7 +84,7 @@ func (r *reconciler) gather(ctx context.Context, unit types.NamespacedName) (fac
 	}
 	if convert.Admitted(s.workload) {
 		if s.unit.Open {
-			if s.domain, err = r.domainOf(ctx, s.workload); err != nil {
+			if s.domains, err = r.domainsOf(ctx, s.workload); err != nil {
 				return s, err
 			}
 		}

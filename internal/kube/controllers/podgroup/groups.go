@@ -74,7 +74,7 @@ func (r *reconciler) groupSize(
 	if kept.Name == "" {
 		return nil, nil //nolint:nilnil // it is not kept
 	}
-	return k.Queueing.Kept(&kept, object.Name, index)
+	return k.Queueing.Kept(&kept, object.Name, index, one)
 }
 
 // later are the pod sets of the unit for which the others do not wait.

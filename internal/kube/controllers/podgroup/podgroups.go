@@ -3,6 +3,7 @@ package podgroup
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
@@ -65,9 +67,16 @@ func (r *reconciler) open(ctx context.Context, s *facts) error {
 	if err != nil {
 		return fmt.Errorf("read PodGroup %s: %w", key, err)
 	}
-	// Those of Kubernetes may change as long as the pods wait.
-	s.unwatched = group == podmeta.NativeGroup && !r.watches(mapping.GroupVersionKind)
-	gang, err := pod.GangOf(group, spec)
+	// These may change as long as the pods wait.
+	s.unwatched = group == podmeta.KAIGroup ||
+		group == podmeta.NativeGroup && !r.watches(mapping.GroupVersionKind)
+	var levels []string
+	if group == podmeta.KAIGroup { // their words for levels may be short
+		if levels, err = r.knownLevels(ctx); err != nil {
+			return err
+		}
+	}
+	gang, err := pod.GangOf(group, spec, levels)
 	if err != nil {
 		s.unit.AtLeast(1, fmt.Sprintf("PodGroup %s: %v", key.Name, err))
 		return nil
@@ -76,32 +85,66 @@ func (r *reconciler) open(ctx context.Context, s *facts) error {
 	return nil
 }
 
-// domain is a label of nodes of which those of all pods of a group have one value; the zero value where none
-// has to be the same. The value is "" as long as no node is known.
-type domain struct{ label, value string }
+// setDomains are labels of nodes of which those of all pods of a pod set have one value, by pod set. A value is "" as long
+// as no node is known.
+type setDomains map[kueue.PodSetReference]map[string]string
 
-// domainOf reads in which domain the pods of an admitted Workload have to be.
-func (r *reconciler) domainOf(ctx context.Context, w *kueue.Workload) (domain, error) {
-	at := slices.IndexFunc(w.Spec.PodSets, func(ps kueue.PodSet) bool {
-		return ps.TopologyRequest != nil && ps.TopologyRequest.Required != nil
-	})
-	if at < 0 {
-		return domain{}, nil
-	}
-	out := domain{label: *w.Spec.PodSets[at].TopologyRequest.Required}
-	for _, ps := range convert.Admission(w.Status.Admission).PodSets {
-		for _, place := range ps.Places {
+// domainsOf reads in which domains the pods of an admitted Workload have to be.
+func (r *reconciler) domainsOf(ctx context.Context, w *kueue.Workload) (setDomains, error) {
+	out := setDomains{}
+	places := convert.Admission(w.Status.Admission).PodSets
+	for i := range w.Spec.PodSets {
+		ps := &w.Spec.PodSets[i]
+		in := map[string]string{}
+		out[ps.Name] = in
+		for _, g := range kueue.TopologyGroupsOf(ps.Template.Annotations) {
+			in[g.Level] = ""
+		}
+		if ps.TopologyRequest != nil && ps.TopologyRequest.Required != nil {
+			in[*ps.TopologyRequest.Required] = ""
+		}
+		at := slices.IndexFunc(places, func(a core.PodSetAdmission) bool { return a.Name == string(ps.Name) })
+		if len(in) == 0 || at < 0 {
+			continue
+		}
+		for _, place := range places[at].Places {
 			var n corev1.Node
 			err := r.Client.Get(ctx, types.NamespacedName{Name: place.Node}, &n, client.UnsafeDisableDeepCopy)
 			if client.IgnoreNotFound(err) != nil {
 				return out, fmt.Errorf("read node %s: %w", place.Node, err)
 			}
-			if out.value = n.Labels[out.label]; out.value != "" {
-				return out, nil
+			if err == nil {
+				for label := range in {
+					in[label] = n.Labels[label]
+				}
+				break
 			}
 		}
 	}
 	return out, nil
+}
+
+// of are the domains in which a pod has to be that comes on top of those of a Workload: those of the pods like it or, if
+// none is, those that all pods have in common that are in the same group within its PodGroup.
+func (d setDomains) of(w *kueue.Workload, p *corev1.Pod) map[string]string {
+	if in, like := d[pod.Role(p)]; like {
+		return in
+	}
+	var out map[string]string
+	for i := range w.Spec.PodSets {
+		ps := &w.Spec.PodSets[i]
+		if ps.Template.Labels[podmeta.SubGroupLabel] != p.Labels[podmeta.SubGroupLabel] {
+			continue
+		}
+		if out == nil {
+			out = maps.Clone(d[ps.Name])
+		}
+		maps.DeleteFunc(out, func(label, value string) bool {
+			own, has := d[ps.Name][label]
+			return !has || own != value
+		})
+	}
+	return out
 }
 
 // specOf reads the spec of a PodGroup: from the cache where it is watched, and from the API server
@@ -148,7 +191,7 @@ func Unqueued(g *schedulingv1beta1.PodGroup, pods []*corev1.Pod) string {
 	if err != nil {
 		return ""
 	}
-	gang, err := pod.GangOf(podmeta.NativeGroup, spec)
+	gang, err := pod.GangOf(podmeta.NativeGroup, spec, nil)
 	if err != nil {
 		return err.Error()
 	}

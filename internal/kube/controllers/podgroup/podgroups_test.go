@@ -25,9 +25,10 @@ import (
 // mapper knows the PodGroups that there are.
 func mapper() meta.RESTMapper {
 	native := schedulingv1beta1.SchemeGroupVersion
-	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{api.GroupVersion, native})
+	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{api.GroupVersion, native, kaiPodGroup.GroupVersion()})
 	m.Add(api.GroupVersion.WithKind("PodGroup"), meta.RESTScopeNamespace)
 	m.Add(native.WithKind("PodGroup"), meta.RESTScopeNamespace)
+	m.Add(kaiPodGroup, meta.RESTScopeNamespace)
 	return m
 }
 
@@ -204,14 +205,16 @@ func withVersion(t *testing.T, b *bench, o client.Object) client.Object {
 func (b *bench) place(name, node string) {
 	b.t.Helper()
 	w := b.workload(name)
-	n := w.Status.Admission.PodSetAssignments[0].Count
-	w.Status.Admission.PodSetAssignments[0].TopologyAssignment = &kueue.TopologyAssignment{
-		Levels: []string{corev1.LabelHostname},
-		Slices: []kueue.TopologyAssignmentSlice{{
-			DomainCount:    1,
-			ValuesPerLevel: []kueue.TopologyAssignmentSliceLevelValues{{Universal: &node}},
-			PodCounts:      kueue.TopologyAssignmentSlicePodCounts{Universal: n},
-		}},
+	for i := range w.Status.Admission.PodSetAssignments {
+		a := &w.Status.Admission.PodSetAssignments[i]
+		a.TopologyAssignment = &kueue.TopologyAssignment{
+			Levels: []string{corev1.LabelHostname},
+			Slices: []kueue.TopologyAssignmentSlice{{
+				DomainCount:    1,
+				ValuesPerLevel: []kueue.TopologyAssignmentSliceLevelValues{{Universal: &node}},
+				PodCounts:      kueue.TopologyAssignmentSlicePodCounts{Universal: a.Count},
+			}},
+		}
 	}
 	if err := b.Client.Status().Update(b.t.Context(), w); err != nil {
 		b.t.Fatal(err)

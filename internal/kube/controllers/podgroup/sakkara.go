@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -73,8 +74,8 @@ func notWith(g *sakkara.Group, s *facts) string {
 	roles := map[string]bool{}
 	for _, p := range s.held() {
 		roles[p.Annotations[kueue.RoleHashAnnotation]] = true
-		for _, key := range kueue.NearAnnotations() {
-			if p.Annotations[key] != "" && len(s.unit.Near) > 0 {
+		for _, key := range append(kueue.NearAnnotations(), kueue.KAIAnnotations()...) {
+			if p.Annotations[key] != "" && len(s.unit.Near) > 0 && !slices.Contains(nests(), key) {
 				return fmt.Sprintf(
 					"pod %s says by annotation %s how near its group has to be, and the ConfigMap of the group does by constraints: leave one of them out",
 					p.Name,
@@ -90,6 +91,11 @@ func notWith(g *sakkara.Group, s *facts) string {
 		)
 	}
 	return ""
+}
+
+// nests are the annotations of pods that hold within what the constraints of their group say.
+func nests() []string {
+	return []string{kueue.PodSetRequiredTopologyAnnotation, kueue.TopologyGroupsAnnotation}
 }
 
 // groupMap finds the ConfigMap of a group of a namespace. wrong says why there is none that counts.
@@ -253,16 +259,17 @@ func (r *reconciler) levels(ctx context.Context, w *kueue.Workload) (out []strin
 	}
 	for i := range w.Spec.PodSets {
 		notes := w.Spec.PodSets[i].Template.Annotations
+		for _, g := range kueue.TopologyGroupsOf(notes) {
+			add(g.Level)
+		}
 		if t := w.Spec.PodSets[i].TopologyRequest; t != nil {
 			for _, l := range t.PodsetSliceRequiredTopologyConstraints {
 				add(l.Topology)
 			}
+			add(ptr.Deref(t.Required, ""))
 		}
-		for _, key := range []string{
-			kueue.PodSetRequiredTopologyAnnotation, kueue.SpreadTopologyAnnotation, kueue.PodSetPreferredTopologyAnnotation,
-		} {
-			add(notes[key])
-		}
+		add(notes[kueue.SpreadTopologyAnnotation])
+		add(notes[kueue.PodSetPreferredTopologyAnnotation])
 		for _, m := range kueue.MaxPerDomainOf(notes) {
 			add(m.Level)
 		}

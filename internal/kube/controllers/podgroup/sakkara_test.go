@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -230,7 +231,8 @@ func TestConstraintsOfAWaitingGroup(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.settle("g")
-		if got := b.workload("g").Spec.PodSets[0].Template.Annotations[kueue.PodSetRequiredTopologyAnnotation]; got != want {
+		r := b.workload("g").Spec.PodSets[0].TopologyRequest
+		if got := ptr.Deref(r.Required, ""); got != want {
 			t.Errorf("%s asks for %q", constraints, got)
 		}
 	}

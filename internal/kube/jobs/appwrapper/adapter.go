@@ -69,10 +69,13 @@ func (Adapter) Read(o jobs.Object) (jobs.Facts, error) {
 			})
 		}
 		of, sets := c.annotations(), facts.PodSets[first:]
-		if l := c.level(); l != "" && len(sets) > 0 {
-			jobs.Within(sets, l, c.PodSets[0].Annotations[aw.TASPodIndexLabelAnnotation])
+		group := fmt.Sprintf("component-%d", c.Index)
+		within := jobs.Outer{Required: c.level(), Group: group}
+		if len(c.PodSets) > 0 {
+			within.Index = c.PodSets[0].Annotations[aw.TASPodIndexLabelAnnotation]
 		}
-		jobs.NearAsPartSays(of, sets, fmt.Sprintf("component-%d", c.Index))
+		within.Around(sets)
+		jobs.NearAsPartSays(of, sets, group)
 		facts.ComputeDomain = append(facts.ComputeDomain, jobs.AsksComputeDomain(of, sets)...)
 	}
 	return facts, nil

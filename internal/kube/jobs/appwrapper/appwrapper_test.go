@@ -346,13 +346,13 @@ func TestValidate(t *testing.T) {
 			"spec.components[0].template",
 			"remove it from the template",
 		},
-		"Job in two domains": {
+		"Job in a domain and anywhere": {
 			"which counts?",
 			wrap(t, strings.NewReplacer(
 				"completions: 6,",
 				"completions: 6, scheduling: {schedulingConstraints: {topology: [{key: rack}]}},",
 				"template: {spec",
-				"template: {metadata: {annotations: {kueue.x-k8s.io/podset-required-topology: block}}, spec",
+				"template: {metadata: {annotations: {kueue.x-k8s.io/podset-unconstrained-topology: 'true'}}, spec",
 			).Replace(batchJob)),
 			"spec.components[0].template.spec.scheduling.schedulingConstraints.topology[0].key",
 			"leave one of them out",

@@ -206,6 +206,16 @@ func TestWrappedObjectsSayHowNearTheirPodsAre(t *testing.T) {
 	if errs := Validate(w); len(errs) != 1 || !strings.Contains(errs[0].Field, "metadata.annotations") {
 		t.Errorf("what cannot be meant is refused with %v", errs)
 	}
+	w = wrap(t, strings.Replace(
+		strings.ReplaceAll(job, "NAME", "one"),
+		"template: {spec: PODSPEC}",
+		"template: {metadata: {annotations: {kueue.x-k8s.io/podset-unconstrained-topology: 'true'}}, spec: PODSPEC}",
+		1,
+	))
+	const want = "spec.components[0].template.spec.replicatedJobs[0].template.spec.template.metadata.annotations[kueue.x-k8s.io/podset-unconstrained-topology]"
+	if errs := Validate(w); len(errs) != 1 || errs[0].Field != want {
+		t.Errorf("pods that contradict their object are refused with %v", errs)
+	}
 }
 
 // What is no list of objects, or no object at all, is named.

@@ -92,6 +92,12 @@ func validateComponent(w *aw.AppWrapper, c Component, at *field.Path) field.Erro
 		}
 	}
 	errs := append(append(countable(c, at), forbidden(c, at, w.Namespace)...), kept(c, at)...)
+	for i := range c.PodSets {
+		errs = append(errs, jobs.OuterOf(c.annotations(), "").Contradicted(
+			jobs.PodTemplate{Path: beside(at, c.PodSets[i].Path).String(), Template: &c.PodSets[i].Template},
+			"the annotation "+kueue.KAIRequiredAnnotation+" of the component",
+		)...)
+	}
 	if len(errs) > 0 || c.unread || c.Name == "" || (w.Name == "" && len(c.PodSets) > 0) {
 		return errs // labels are made of the names, which are not known yet
 	}

@@ -74,9 +74,7 @@ func (Adapter) Read(o jobs.Object) (jobs.Facts, error) {
 		index = IndexLabel
 	}
 	jobs.Near(facts.PodSets, index)
-	if l := level(j); l != "" {
-		jobs.Within(facts.PodSets, l, index)
-	}
+	outer(level(j), index).Around(facts.PodSets)
 	return facts, nil
 }
 

@@ -45,6 +45,11 @@ func wrappedLevel(t map[string]any) string {
 	return ""
 }
 
+// outer is what a level says of all pods of a Job, which have their index in a label.
+func outer(level, index string) jobs.Outer {
+	return jobs.Outer{Required: level, Group: jobs.AllSets, Index: index}
+}
+
 // gangSize is how many pods a Job wants to start together at least, 0 if it does not say.
 func gangSize(j *batchv1.Job) int32 {
 	if s := j.Spec.Scheduling; s != nil && s.SchedulingPolicy != nil && s.SchedulingPolicy.Gang != nil {
@@ -79,7 +84,7 @@ func validateScheduling(j *batchv1.Job) field.ErrorList {
 	}
 	if l := level(j); l != "" {
 		notes := j.Spec.Template.Annotations
-		key, where := jobs.NotWithin(notes, l), " of spec.template"
+		key, where := outer(l, "").Against(notes), " of spec.template"
 		if other := j.Annotations[kueue.KAIRequiredAnnotation]; key == "" && other != "" && other != l {
 			key, where, notes = kueue.KAIRequiredAnnotation, "", j.Annotations
 		}

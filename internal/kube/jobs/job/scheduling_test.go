@@ -127,10 +127,13 @@ func TestSchedulingOfJobs(t *testing.T) {
 		"fewer pods":         {"it may start with too few", aJob(size(4, 4), fewest, scheduled(gang(3))), []string{minCount}, kueue.JobMinParallelismAnnotation},
 		"fewer pods, enough": {"both are kept", aJob(size(4, 4), fewest, scheduled(gang(2))), nil, ""},
 		"a rack":             {"the same twice", aJob(templated(kueue.PodSetRequiredTopologyAnnotation, "rack"), scheduled(within("rack"))), nil, ""},
-		"a rack and a block": {
-			"which counts?", aJob(templated(kueue.PodSetRequiredTopologyAnnotation, "block"), scheduled(within("rack"))),
+		"a rack in a block": {
+			"both are kept", aJob(templated(kueue.PodSetRequiredTopologyAnnotation, "rack"), scheduled(within("block"))), nil, "",
+		},
+		"anywhere in a rack": {
+			"which counts?", aJob(templated(kueue.PodSetUnconstrainedTopologyAnnotation, "true"), scheduled(within("rack"))),
 			[]string{key},
-			kueue.PodSetRequiredTopologyAnnotation + " of spec.template says block",
+			kueue.PodSetUnconstrainedTopologyAnnotation + " of spec.template says true",
 		},
 		"a rack and a block of KAI": {
 			"of the Job itself", aJob(annotated(kueue.KAIRequiredAnnotation, "block"), scheduled(within("rack"))),

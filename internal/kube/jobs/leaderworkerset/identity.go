@@ -16,6 +16,8 @@ import (
 // cannot say.
 type Identity struct {
 	Labels map[string]string
+	// Role is the pod set of the pod; "" leaves that of its template.
+	Role string
 	// Env is for all containers, and TPUEnv, by name, for containers that ask for TPUs as well.
 	Env       []corev1.EnvVar
 	TPUEnv    map[string][]corev1.EnvVar
@@ -98,6 +100,11 @@ func Identify(p *corev1.Pod, namespace string) *Identity {
 		if topology := p.Annotations[api.SubGroupExclusiveTopologyAnnotation]; topology != "" {
 			affinity = exclusive{topology, api.SubGroupKeyLabel, partKey, queued, queued}.of(affinity)
 		}
+	}
+	if c, is := cutOf(p); is && queued {
+		given := p.Annotations[kueue.RoleHashAnnotation]
+		role, index := c.role(at.worker, given != roleMain)
+		id.Role, id.Labels[PartIndexLabel] = role, strconv.Itoa(index)
 	}
 	if affinity != p.Spec.Affinity {
 		id.Affinity = affinity

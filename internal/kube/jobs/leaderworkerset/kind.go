@@ -27,7 +27,7 @@ func Kind() jobs.GroupedKind {
 			Templates:      jobs.Of(Templates),
 			Claims:         jobs.Of(claims),
 			Replicas:       jobs.Of(Replicas),
-			PodSets:        jobs.Of(func(l *api.LeaderWorkerSet) []kueue.PodSet { return Of(l).PodSets(l.Name, 0) }),
+			PodSets:        jobs.Of(firstGroup),
 			Part:           jobs.Of(Part),
 			Validate:       jobs.Of(Validate),
 			ValidateChange: jobs.OfBoth(ValidateChange),
@@ -38,8 +38,16 @@ func Kind() jobs.GroupedKind {
 	}
 }
 
-func (t *Template) groupSize(name string, index int32) *jobs.GroupSize {
-	return &jobs.GroupSize{Pods: t.Size, PodSets: t.PodSets(name, index), Later: t.Later()}
+func (t *Template) groupSize(name string, index int32, one *corev1.Pod) *jobs.GroupSize {
+	parted := t.parted() && isParted(one)
+	sets := t.PodSets(name, index, one.Labels[api.GroupKeyLabel], parted)
+	return &jobs.GroupSize{Pods: t.Size, PodSets: sets, Later: t.Later(parted)}
+}
+
+// firstGroup is what the first group of a set asks for.
+func firstGroup(l *api.LeaderWorkerSet) []kueue.PodSet {
+	t := Of(l)
+	return t.PodSets(l.Name, 0, groupKey(l.Namespace, l.Name+"-0"), t.parted())
 }
 
 // sizeOf is jobs.GroupQueueing.Size.
@@ -47,19 +55,24 @@ func sizeOf(o jobs.Object, name string, index int32, one *corev1.Pod) (size *job
 	hash := revisionOf(one)
 	if l, is := o.(*api.LeaderWorkerSet); is {
 		if t := Of(l); t.Hash() == hash {
-			return t.groupSize(name, index), ""
+			return t.groupSize(name, index, one), ""
 		}
 	}
 	return nil, RevisionName(name, hash)
 }
 
 // sizeKept is jobs.GroupQueueing.Kept.
-func sizeKept(r *appsv1.ControllerRevision, name string, index int32) (*jobs.GroupSize, error) {
+func sizeKept(
+	r *appsv1.ControllerRevision,
+	name string,
+	index int32,
+	one *corev1.Pod,
+) (*jobs.GroupSize, error) {
 	t, err := Recorded(r)
 	if err != nil {
 		return nil, err
 	}
-	return t.groupSize(name, index), nil
+	return t.groupSize(name, index, one), nil
 }
 
 // claims are the names of the volumes of which each pod gets its own.
@@ -77,7 +90,9 @@ func identity(p *corev1.Pod, namespace string) *jobs.PodIdentity {
 	if id == nil {
 		return nil
 	}
-	return &jobs.PodIdentity{Labels: id.Labels, Subdomain: id.Subdomain, Affinity: id.Affinity, EnvOf: id.EnvOf}
+	return &jobs.PodIdentity{
+		Labels: id.Labels, Role: id.Role, Subdomain: id.Subdomain, Affinity: id.Affinity, EnvOf: id.EnvOf,
+	}
 }
 
 // next is jobs.GroupRunning.Next.

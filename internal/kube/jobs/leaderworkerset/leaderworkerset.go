@@ -136,24 +136,22 @@ func (t *Template) roles() (leader, worker string) {
 	return roleLeader, roleWorker
 }
 
-// shape is the fingerprint of what a group asks for.
-func (t *Template) shape() string {
-	return fingerprint(
-		strings.Join(
-			[]string{
-				jobs.Fingerprint(&t.leader().Spec),
-				jobs.Fingerprint(&t.Worker.Spec),
-				strconv.Itoa(int(t.Size)),
-				t.Queueing[kueue.QueueNameLabel],
-			},
-			" ",
-		),
-		hashLength,
-	)
+// shape is the fingerprint of what a group asks for, which is planned in parts or is not.
+func (t *Template) shape(parted bool) string { //nolint:revive // a fact about the group
+	says := []string{
+		jobs.Fingerprint(&t.leader().Spec),
+		jobs.Fingerprint(&t.Worker.Spec),
+		strconv.Itoa(int(t.Size)),
+		t.Queueing[kueue.QueueNameLabel],
+	}
+	if parted {
+		says = append(says, fmt.Sprint(t.cut(), t.SubGroupExclusive))
+	}
+	return fingerprint(strings.Join(says, " "), hashLength)
 }
 
-// PodSets are what one group asks for.
-func (t *Template) PodSets(name string, index int32) []kueue.PodSet {
+// PodSets are what one group asks for, which is planned in parts or is not. key is the one of its pods (GroupKeyLabel).
+func (t *Template) PodSets(name string, index int32, key string, parted bool) []kueue.PodSet {
 	leader, worker := t.roles()
 	set := func(role string, like *corev1.PodTemplateSpec, count int32) kueue.PodSet {
 		out := *like.DeepCopy()
@@ -162,11 +160,17 @@ func (t *Template) PodSets(name string, index int32) []kueue.PodSet {
 			map[string]string{api.NameLabel: name, api.GroupIndexLabel: strconv.Itoa(int(index))},
 		), merged(
 			out.Annotations,
-			map[string]string{jobs.GroupShapeAnnotation: t.shape()},
+			map[string]string{jobs.GroupShapeAnnotation: t.shape(parted)},
 		)
+		if t.Exclusive != "" { // as its pods insist on it
+			out.Labels[api.GroupKeyLabel] = key
+			out.Spec.Affinity = exclusive{t.Exclusive, api.GroupKeyLabel, key, true, false}.of(out.Spec.Affinity)
+		}
 		return kueue.PodSet{Name: kueue.PodSetReference(role), Count: count, Template: out}
 	}
 	switch {
+	case parted:
+		return t.partedSets(set)
 	case t.Leader == nil:
 		return []kueue.PodSet{set(leader, &t.Worker, t.Size)}
 	case t.Size == 1:
@@ -176,11 +180,14 @@ func (t *Template) PodSets(name string, index int32) []kueue.PodSet {
 }
 
 // Later are the pod sets whose pods may come once the leader is ready only.
-func (t *Template) Later() string {
-	if t.Leader == nil || t.Size == 1 {
-		return ""
+func (t *Template) Later(parted bool) string {
+	var later []string
+	for _, ps := range t.PodSets("", 0, "", parted) {
+		if ps.Name != roleLeader && ps.Name != roleMain {
+			later = append(later, string(ps.Name))
+		}
 	}
-	return roleWorker
+	return strings.Join(later, ",")
 }
 
 // merged is a map with further entries, which win.

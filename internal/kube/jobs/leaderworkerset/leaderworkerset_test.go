@@ -479,13 +479,16 @@ func TestTemplate(t *testing.T) {
 	} {
 		is := l.DeepCopy()
 		tc.change(is)
-		if now := Of(is); (now.Hash() != of.Hash()) != tc.hash || (now.shape() != of.shape()) != tc.shape {
+		if now := Of(
+			is,
+		); (now.Hash() != of.Hash()) != tc.hash ||
+			(now.shape(now.parted()) != of.shape(of.parted())) != tc.shape {
 			t.Errorf(
 				"%s: another template %v, want %v; another shape %v, want %v",
 				why,
 				now.Hash() != of.Hash(),
 				tc.hash,
-				now.shape() != of.shape(),
+				now.shape(now.parted()) != of.shape(of.parted()),
 				tc.shape,
 			)
 		}
@@ -550,7 +553,7 @@ func TestWrappedPods(t *testing.T) {
 func TestPodSets(t *testing.T) {
 	counts := func(spec string) map[string]int32 {
 		out := map[string]int32{}
-		for _, ps := range Of(parse(t, spec)).PodSets("s", 4) {
+		for _, ps := range Of(parse(t, spec)).PodSets("s", 4, "", false) {
 			out[string(ps.Name)] = ps.Count
 			if name, index, ok := IndexOf(ps.Template.Labels); !ok || name != "s" || index != 4 {
 				t.Errorf("it is of group %d of %q", index, name)
@@ -634,7 +637,7 @@ func TestHeldBack(t *testing.T) {
 		"{leaderWorkerTemplate: {size: 1, leaderTemplate: {spec: {containers: [{name: c}]}}, " + workerOnly + "}}": "",
 		"{leaderWorkerTemplate: {size: 3, leaderTemplate: {spec: {containers: [{name: c}]}}, " + workerOnly + "}}": "worker",
 	} {
-		if got := Of(parse(t, spec)).Later(); got != want {
+		if got := Of(parse(t, spec)).Later(false); got != want {
 			t.Errorf("%s: %q comes later, want %q", spec, got, want)
 		}
 	}

@@ -29,7 +29,7 @@ func ownedBy(o metav1.Object, apiVersion, kind string) []metav1.OwnerReference {
 // leaders is the StatefulSet of the leaders.
 func leaders(l *api.LeaderWorkerSet, t *Template, replicas, partition int32) *appsv1.StatefulSet {
 	role, _ := t.roles()
-	s := t.statefulSet(l, t.leader(), role)
+	s := t.statefulSet(l, t.leader(), role, t.parted())
 	s.Name, s.OwnerReferences = l.Name, ownedBy(l, GVK().GroupVersion().String(), api.Kind)
 	s.Annotations = map[string]string{api.ReplicasAnnotation: strconv.Itoa(int(Replicas(l)))}
 	s.Spec.Template.Labels[api.WorkerIndexLabel] = "0"
@@ -48,7 +48,7 @@ func leaders(l *api.LeaderWorkerSet, t *Template, replicas, partition int32) *ap
 // workers is the StatefulSet of the workers of a leader. It goes with its leader.
 func workers(l *api.LeaderWorkerSet, t *Template, leader *corev1.Pod, index int32) *appsv1.StatefulSet {
 	_, role := t.roles()
-	s := t.statefulSet(l, &t.Worker, role)
+	s := t.statefulSet(l, &t.Worker, role, t.parted() && isParted(leader))
 	s.Name, s.OwnerReferences = leader.Name, ownedBy(leader, "v1", "Pod")
 	own := map[string]string{
 		api.NameLabel:       l.Name,
@@ -67,10 +67,11 @@ func workers(l *api.LeaderWorkerSet, t *Template, leader *corev1.Pod, index int3
 }
 
 // statefulSet is what both have in common.
-func (t *Template) statefulSet(
+func (t *Template) statefulSet( //nolint:revive // a fact about the group
 	l *api.LeaderWorkerSet,
 	like *corev1.PodTemplateSpec,
 	role string,
+	parted bool,
 ) *appsv1.StatefulSet {
 	hash := t.Hash()
 	template := *like.DeepCopy()
@@ -82,7 +83,7 @@ func (t *Template) statefulSet(
 		template.Annotations = merged(template.Annotations, map[string]string{
 			kueue.PodSuspendingParentAnnotation: Framework,
 			kueue.RoleHashAnnotation:            role,
-			jobs.GroupShapeAnnotation:           t.shape(),
+			jobs.GroupShapeAnnotation:           t.shape(parted),
 			kueue.PodGroupTotalCountAnnotation: strconv.Itoa(
 				int(t.Size),
 			),
@@ -90,6 +91,9 @@ func (t *Template) statefulSet(
 			kueue.PodGroupServingAnnotation:       "true",
 			kueue.PodGroupPodIndexLabelAnnotation: api.WorkerIndexLabel,
 		})
+		if parted {
+			template.Annotations[Parted] = "true"
+		}
 	}
 	return &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{

@@ -17,7 +17,7 @@ func Warnings(l *api.LeaderWorkerSet) (out []string) {
 	}
 	if topology := l.Annotations[api.SubGroupExclusiveTopologyAnnotation]; topology != "" {
 		out = append(out, fmt.Sprintf(
-			"annotation %s: parts of groups that are queued prefer to be apart by %s, and are not kept waiting where they cannot be",
+			"annotation %s: each part of a queued group is in one %s; that no others are there is preferred, and keeps nobody waiting",
 			api.SubGroupExclusiveTopologyAnnotation,
 			topology,
 		))

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 )
 
@@ -17,18 +17,46 @@ type Gang struct {
 	Least int32
 	// Single: none waits for another.
 	Single bool
-	// Level is the label of nodes of which those of all pods have one value, "" if any nodes will do.
-	Level string
+	// Near is how near to each other all of them are.
+	Near Near
+	// Parts are the groups that it is made of, none if the pods are in no groups within it.
+	Parts []Part
 }
 
-// GangOf reads the spec of a PodGroup of an API group. An error names the field that cannot be meant here.
-func GangOf(group string, spec map[string]any) (Gang, error) {
-	if group == podmeta.NativeGroup {
+// Near is how near to each other pods have to be.
+type Near struct {
+	// Required and Preferred are labels of nodes of which those of all pods must, or should, have one value; "" if any
+	// nodes will do.
+	Required, Preferred string
+	// Field of the PodGroup says so.
+	Field string
+}
+
+// Part is a group within a PodGroup.
+type Part struct {
+	Name string
+	// Parent is the part that it is within, "" for none.
+	Parent string
+	// Least is how many of its pods start with the others, 0 if it is made of parts itself and has no pods besides.
+	Least int32
+	Near  Near
+}
+
+// GangOf reads the spec of a PodGroup of an API group. levels are the labels that are levels of Topologies. An error names
+// the field that cannot be meant here.
+func GangOf(group string, spec map[string]any, levels []string) (Gang, error) {
+	switch group {
+	case podmeta.NativeGroup:
 		return nativeGang(spec)
+	case podmeta.KAIGroup:
+		return kaiGang(spec, levels)
 	}
 	least, err := number(spec, "minMember")
 	return Gang{Least: least}, err
 }
+
+// nativeField says how near pods are in a PodGroup of Kubernetes.
+const nativeField = "spec.schedulingConstraints.topology"
 
 // nativeGang reads the spec of a PodGroup of Kubernetes.
 func nativeGang(spec map[string]any) (Gang, error) {
@@ -44,14 +72,15 @@ func nativeGang(spec map[string]any) (Gang, error) {
 	}
 	for _, t := range topology {
 		constraint, _ := t.(map[string]any)
-		out.Level, _ = constraint["key"].(string)
+		out.Near.Required, _ = constraint["key"].(string)
+		out.Near.Field = nativeField
 	}
 	parent, _, _ := unstructured.NestedString(spec, "parentCompositePodGroupName")
 	claims, _, _ := unstructured.NestedSlice(spec, "resourceClaims")
 	switch {
 	case len(topology) > 1:
 		return Gang{}, errors.New(
-			"spec.schedulingConstraints.topology: one constraint is understood: leave the others out",
+			nativeField + ": one constraint is understood: leave the others out",
 		)
 	case parent != "":
 		return Gang{}, fmt.Errorf(
@@ -62,9 +91,9 @@ func nativeGang(spec map[string]any) (Gang, error) {
 		return Gang{}, errors.New(
 			"spec.resourceClaims: devices that are shared by a group are not understood: leave them out, and name the claims in the pods",
 		)
-	case out.Single && out.Level != "":
+	case out.Single && out.Near.Required != "":
 		return Gang{}, errors.New(
-			"spec.schedulingConstraints.topology: with schedulingPolicy.basic the pods start one by one, and cannot be kept in one domain: use schedulingPolicy.gang, or leave it out",
+			nativeField + ": with schedulingPolicy.basic the pods start one by one, and cannot be kept in one domain: use schedulingPolicy.gang, or leave it out",
 		)
 	}
 	return out, nil
@@ -113,7 +142,8 @@ func (u *Unit) AtLeast(least int32, wrong string) {
 // As makes the unit what its PodGroup says, unless a pod says otherwise.
 func (u *Unit) As(g Gang) {
 	u.AtLeast(g.Least, "")
-	u.Single, u.Level = g.Single, g.Level
+	u.Single, u.gang = g.Single, g
+	u.Early = u.Early && len(g.Parts) == 0 // one pod does not tell what those of other parts ask for
 	if u.Wrong == "" {
 		u.Wrong = u.blocked()
 	}
@@ -121,22 +151,43 @@ func (u *Unit) As(g Gang) {
 		u.Single = false
 		return
 	}
-	if u.Level == "" {
-		return
-	}
+	u.Wrong = u.against()
+}
+
+// against says what pods say of themselves that contradicts what the PodGroup says of them; "" if nothing does.
+func (u *Unit) against() string {
 	for _, p := range u.Where(u.counts) {
-		if key := jobs.NotWithin(p.Annotations, u.Level); key != "" {
-			u.Wrong = fmt.Sprintf(
-				"pod %s has the annotation %s: %s, and PodGroup %s asks for one domain of %s (spec.schedulingConstraints.topology): leave one of them out",
-				p.Name,
-				key,
-				p.Annotations[key],
-				u.Name,
-				u.Level,
-			)
-			return
+		if wrong := u.gang.misplaced(p); wrong != "" {
+			return wrong
+		}
+		for _, near := range u.gang.around(p.Labels[podmeta.SubGroupLabel]) {
+			if key := near.outer("").Against(p.Annotations); key != "" {
+				return fmt.Sprintf(
+					"pod %s has the annotation %s: %s, and PodGroup %s asks for one domain of %s (%s): leave one of them out",
+					p.Name,
+					key,
+					p.Annotations[key],
+					u.Name,
+					near.Required,
+					near.Field,
+				)
+			}
 		}
 	}
+	for _, ps := range u.PodSets() {
+		notes := ps.Template.Annotations
+		if key, fault := kueue.TopologyRequestFault(notes); key == kueue.TopologyGroupsAnnotation {
+			return fmt.Sprintf(
+				"the pods like those of pod set %s are in the groups %s, by PodGroup %s and annotation %s together, and %s",
+				ps.Name,
+				notes[key],
+				u.Name,
+				key,
+				fault,
+			)
+		}
+	}
+	return ""
 }
 
 // blocked says why Kubernetes' scheduler could never start a native group whose pods are admitted one by one; "" if it

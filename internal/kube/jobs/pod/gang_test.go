@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -61,7 +62,7 @@ func TestGangOf(t *testing.T) {
 		"too many":        {"scheduling.x-k8s.io", map[string]any{"minMember": int64(1) << 40}, pod.Gang{}, "no number"},
 		"no number":       {"scheduling.x-k8s.io", map[string]any{"minMember": "4"}, pod.Gang{}, "no number"},
 		"a gang":          {native, gang(nil), pod.Gang{Least: 4}, ""},
-		"in one rack":     {native, gang(map[string]any{"schedulingConstraints": near}), pod.Gang{Least: 4, Level: "rack"}, ""},
+		"in one rack":     {native, gang(map[string]any{"schedulingConstraints": near}), pod.Gang{Least: 4, Near: inRack}, ""},
 		"each by itself":  {native, map[string]any{"schedulingPolicy": basic}, pod.Gang{Least: 1, Single: true}, ""},
 		"of another kind": {native, map[string]any{"minMember": int64(4)}, pod.Gang{Least: 1}, ""},
 		"each by itself in one rack": {
@@ -80,19 +81,22 @@ func TestGangOf(t *testing.T) {
 			native, gang(map[string]any{"resourceClaims": []any{map[string]any{"name": "nvlink"}}}), pod.Gang{}, "spec.resourceClaims",
 		},
 	} {
-		got, err := pod.GangOf(tc.group, tc.spec)
-		if got != tc.want || (err != nil) != (tc.wrong != "") ||
+		got, err := pod.GangOf(tc.group, tc.spec, nil)
+		if !cmp.Equal(got, tc.want) || (err != nil) != (tc.wrong != "") ||
 			err != nil && !strings.Contains(err.Error(), tc.wrong) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
 }
 
-// Pods of a group that asks for one domain are in one whatever their roles, and cannot say otherwise.
+var inRack = pod.Near{Required: "rack", Field: "spec.schedulingConstraints.topology"}
+
+// Pods of a group that asks for one domain are in one whatever their roles. What they require themselves is within it, and
+// that they may be anywhere contradicts it.
 func TestPodsOfOneDomain(t *testing.T) {
 	other := note(kueue.RoleHashAnnotation, "other")
 	u := pod.NewUnit([]*corev1.Pod{aPod("a", 0), aPod("b", 1, other), aPod("c", 2)}, nil)
-	u.As(pod.Gang{Least: 3, Level: "rack"})
+	u.As(pod.Gang{Least: 3, Near: inRack})
 	sets := u.PodSets()
 	if len(sets) != 2 || u.Wrong != "" {
 		t.Fatalf("%d pod sets, %s", len(sets), u.Wrong)
@@ -103,10 +107,19 @@ func TestPodsOfOneDomain(t *testing.T) {
 			t.Errorf("pod set %s asks for %v", ps.Name, r)
 		}
 	}
-	blocks := note(kueue.PodSetRequiredTopologyAnnotation, "block")
-	u = pod.NewUnit([]*corev1.Pod{aPod("a", 0), aPod("b", 1, blocks)}, nil)
-	u.As(pod.Gang{Least: 2, Level: "rack"})
-	for _, named := range []string{"pod b", kueue.PodSetRequiredTopologyAnnotation, "block", "rack", "spec.schedulingConstraints.topology"} {
+	hosts := note(kueue.PodSetRequiredTopologyAnnotation, "host")
+	u = pod.NewUnit([]*corev1.Pod{aPod("a", 0), aPod("b", 1, other, hosts)}, nil)
+	u.As(pod.Gang{Least: 2, Near: inRack})
+	sets = u.PodSets()
+	if r := sets[1].TopologyRequest; u.Wrong != "" || *r.Required != "host" ||
+		sets[1].Template.Annotations[kueue.TopologyGroupsAnnotation] != "rack=all" ||
+		*sets[0].TopologyRequest.PodSetGroupName != "all" {
+		t.Errorf("a host within the rack is %v, %q: %s", r, sets[1].Template.Annotations, u.Wrong)
+	}
+	anywhere := note(kueue.PodSetUnconstrainedTopologyAnnotation, "true")
+	u = pod.NewUnit([]*corev1.Pod{aPod("a", 0), aPod("b", 1, anywhere)}, nil)
+	u.As(pod.Gang{Least: 2, Near: inRack})
+	for _, named := range []string{"pod b", kueue.PodSetUnconstrainedTopologyAnnotation, "rack", "spec.schedulingConstraints.topology"} {
 		if !strings.Contains(u.Wrong, named) {
 			t.Errorf("%q does not name %s", u.Wrong, named)
 		}

@@ -40,11 +40,10 @@ type Unit struct {
 	Open bool
 	// Single: the pods are no unit, each is one by itself.
 	Single bool
-	// Level is the label of nodes of which those of all its pods have one value, "" if nothing asks for
-	// that but annotations of the pods.
-	Level string
 	// Wrong says why the pods cannot be one unit, "" if they can.
 	Wrong string
+	// gang is what its PodGroup says, if it is of one.
+	gang Gang
 }
 
 // NewUnit reads the pods of one unit. replicas is how many pods the controller that
@@ -147,7 +146,35 @@ func failed(p *corev1.Pod) bool    { return p.Status.Phase == corev1.PodFailed &
 func (u *Unit) counts(p *corev1.Pod) bool { return Active(p) || succeeded(p) && !u.Serving }
 
 // Lacks is how many of the unit's pods are not there.
-func (u *Unit) Lacks() int32 { return max(u.Total-u.count(u.counts), 0) }
+func (u *Unit) Lacks() int32 {
+	n := int32(0)
+	for _, s := range u.shares() {
+		n += max(s.least-u.count(func(p *corev1.Pod) bool { return s.has(p) && u.counts(p) }), 0)
+	}
+	return n
+}
+
+// share is some of the pods of a unit, of which so many start together.
+type share struct {
+	least int32
+	has   func(*corev1.Pod) bool
+}
+
+// shares are the unit's pods: all of them or, if they are in groups within it, those of each.
+func (u *Unit) shares() []share {
+	var out []share
+	for i := range u.gang.Parts {
+		if part := &u.gang.Parts[i]; part.Least > 0 {
+			out = append(out, share{part.Least, func(p *corev1.Pod) bool {
+				return p.Labels[podmeta.SubGroupLabel] == part.Name
+			}})
+		}
+	}
+	if len(out) == 0 {
+		return []share{{u.Total, func(*corev1.Pod) bool { return true }}}
+	}
+	return out
+}
 
 // Failed reports whether a pod failed by itself.
 func (u *Unit) Failed() bool { return u.count(failed) > 0 }
@@ -182,13 +209,16 @@ func (u *Unit) tooMany() []*corev1.Pod {
 	if u.Alone() || u.Owned || u.Wrong != "" {
 		return nil
 	}
-	free := u.Total - u.done(func(*corev1.Pod) bool { return true })
-	active := u.Where(Active)
-	slices.SortStableFunc(active, func(a, b *corev1.Pod) int { return cmp.Compare(rank(a), rank(b)) })
-	if int32(len(active)) <= free { //nolint:gosec // see count
-		return nil
+	var out []*corev1.Pod
+	for _, s := range u.shares() {
+		free := s.least - u.done(s.has)
+		active := u.Where(func(p *corev1.Pod) bool { return s.has(p) && Active(p) })
+		slices.SortStableFunc(active, func(a, b *corev1.Pod) int { return cmp.Compare(rank(a), rank(b)) })
+		if int32(len(active)) > free { //nolint:gosec // see count
+			out = append(out, active[max(free, 0):]...)
+		}
 	}
-	return active[max(free, 0):]
+	return out
 }
 
 // rank puts pods that were started before held ones.

@@ -319,7 +319,7 @@ func TestRoleHash(t *testing.T) {
 	hash := func(change func(*corev1.PodSpec)) string {
 		spec := aPod("a", 0).Spec.DeepCopy()
 		change(spec)
-		return podmeta.RoleHash(spec)
+		return podmeta.Role(&corev1.Pod{Spec: *spec})
 	}
 	same := hash(func(*corev1.PodSpec) {})
 	if got := hash(

@@ -17,16 +17,16 @@ import (
 // near fills in how near to each other the pods of sets want to be, and by which label they tell their ranks.
 func (u *Unit) near(sets []kueue.PodSet) {
 	ranked := u.Ranked()
+	near := maps.Clone(u.Near)
+	together := jobs.Outer{Required: near[kueue.PodSetRequiredTopologyAnnotation], Group: jobs.AllSets}
+	delete(near, kueue.PodSetRequiredTopologyAnnotation)
 	for i := range sets {
-		if len(u.Near) > 0 {
+		if len(near) > 0 {
 			notes := maps.Clone(sets[i].Template.Annotations)
 			if notes == nil {
 				notes = map[string]string{}
 			}
-			maps.Copy(notes, u.Near)
-			if len(sets) > 1 && u.Near[kueue.PodSetRequiredTopologyAnnotation] != "" {
-				notes[kueue.PodSetGroupNameAnnotation] = "all" // one domain for the pods of all sets
-			}
+			maps.Copy(notes, near)
 			sets[i].Template.Annotations = notes
 		}
 	}
@@ -41,9 +41,9 @@ func (u *Unit) near(sets []kueue.PodSet) {
 		}
 	}
 	jobs.Near(sets, index)
-	if u.Level != "" {
-		jobs.Within(sets, u.Level, index)
-	}
+	u.gang.nearTo(sets, index)
+	together.Index = index
+	together.Around(sets)
 	if ranked && len(sets) == 1 && sets[0].TopologyRequest == nil {
 		sets[0].TopologyRequest = &kueue.PodSetTopologyRequest{PodIndexLabel: &index}
 	}

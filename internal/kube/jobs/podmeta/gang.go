@@ -1,6 +1,8 @@
 package podmeta
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -17,20 +19,26 @@ const PodGroupKindAnnotation = "mlbatch.dev/pod-group-kind"
 const (
 	VolcanoGroup = "scheduling.volcano.sh"
 	NativeGroup  = "scheduling.k8s.io"
+	KAIGroup     = "scheduling.run.ai"
 )
+
+// SubGroupLabel names the group within its PodGroup of KAI Scheduler that a pod is in.
+const SubGroupLabel = "kai.scheduler/subgroup-name"
+
+// kaiGroupAnnotation names the PodGroup of KAI Scheduler that a pod is in.
+const kaiGroupAnnotation = "pod-group-name"
 
 // SakkaraGroup stands for an API group where a group is described by a ConfigMap with that label.
 const SakkaraGroup = sakkara.GroupLabel
 
 // GangKind is the kind PodGroup of an API group; false if it is none that is known.
 func GangKind(group string) (schema.GroupKind, bool) {
-	known := group == podgroup.GroupVersion.Group || group == VolcanoGroup || group == NativeGroup
-	return schema.GroupKind{Group: group, Kind: "PodGroup"}, known
+	return schema.GroupKind{Group: group, Kind: "PodGroup"}, slices.Contains(GangGroups(), group)
 }
 
 // GangGroups are the API groups whose PodGroups are read.
 func GangGroups() []string {
-	return []string{podgroup.GroupVersion.Group, VolcanoGroup, NativeGroup}
+	return []string{podgroup.GroupVersion.Group, VolcanoGroup, NativeGroup, KAIGroup}
 }
 
 // GroupLabels and GroupAnnotations are those by which pods name a group that they start with.
@@ -45,6 +53,10 @@ func GroupLabels() []string {
 
 // GroupAnnotations are explained at [GroupLabels].
 func GroupAnnotations() []string {
+	return append(volcanoAnnotations(), kaiGroupAnnotation)
+}
+
+func volcanoAnnotations() []string {
 	return []string{"scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name"}
 }
 
@@ -57,10 +69,13 @@ func Named(p *corev1.Pod) (group, name string) {
 	if name := podgroup.Named(p.Labels); name != "" {
 		return podgroup.GroupVersion.Group, name
 	}
-	for _, key := range GroupAnnotations() {
+	for _, key := range volcanoAnnotations() {
 		if name := p.Annotations[key]; name != "" {
 			return VolcanoGroup, name
 		}
+	}
+	if name := p.Annotations[kaiGroupAnnotation]; name != "" {
+		return KAIGroup, name
 	}
 	if g := p.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil && *g.PodGroupName != "" {
 		return NativeGroup, *g.PodGroupName

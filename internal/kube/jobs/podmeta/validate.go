@@ -1,6 +1,8 @@
 package podmeta
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,9 +19,24 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
-// RoleHash is the fingerprint of what a pod asks of the cluster, which names its pod set.
-// Pods of a group with the same one are of one.
-func RoleHash(spec *corev1.PodSpec) string { return jobs.Fingerprint(spec) }
+// Role is the name of a pod's pod set: a fingerprint of what it asks of the cluster, with the group within its PodGroup
+// that it is in. Pods of a group with the same one are of one.
+func Role(p *corev1.Pod) string {
+	hash := jobs.Fingerprint(&p.Spec)
+	group, _ := Named(p)
+	within := p.Labels[SubGroupLabel]
+	if group != KAIGroup || within == "" {
+		return hash
+	}
+	if name := within + "-" + hash; len(validation.IsDNS1123Label(name)) == 0 {
+		return name
+	}
+	sum := sha256.Sum256([]byte(within + "/" + hash))
+	return hex.EncodeToString(sum[:])[:roleLength]
+}
+
+// roleLength is the length of the name of a pod set that says nothing to people.
+const roleLength = 10
 
 // Validate checks what a new pod says of its group. counted: a controller knows how
 // many pods the group has.
@@ -150,7 +167,7 @@ func ValidateCounted(was, is *corev1.Pod) field.ErrorList {
 // change. A pod that waits may still go to another queue.
 func kept(p *corev1.Pod) (labels, annotations []string) {
 	labels, annotations = Injected()
-	labels = append(labels, kueue.ManagedLabel, kueue.PodGroupNameLabel, jobs.UserLabel)
+	labels = append(labels, kueue.ManagedLabel, kueue.PodGroupNameLabel, SubGroupLabel, jobs.UserLabel)
 	if !Gated(p) {
 		labels = append(labels, kueue.QueueNameLabel)
 	}

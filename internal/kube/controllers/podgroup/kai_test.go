@@ -1,0 +1,115 @@
+package podgroup
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
+)
+
+// kaiPodGroup is the kind of PodGroups of KAI Scheduler.
+var kaiPodGroup = schema.GroupVersionKind{Group: podmeta.KAIGroup, Version: "v2alpha2", Kind: "PodGroup"}
+
+// ofKAI is PodGroup g of KAI Scheduler in a namespace.
+func ofKAI(t *testing.T, namespace, spec string) *unstructured.Unstructured {
+	t.Helper()
+	o := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte("{metadata: {name: g}, spec: "+spec+"}"), &o.Object); err != nil {
+		t.Fatal(err)
+	}
+	o.SetGroupVersionKind(kaiPodGroup)
+	o.SetNamespace(namespace)
+	return o
+}
+
+// within makes a pod one of a group within PodGroup g of KAI Scheduler.
+func within(group string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		ofPodGroup(podmeta.KAIGroup)(p)
+		p.Labels[podmeta.SubGroupLabel] = group
+		p.Annotations[kueue.RoleHashAnnotation] = group + "-1"
+	}
+}
+
+// Pods of groups within a PodGroup start once all groups have theirs; those on top go to the domains of their group. What
+// the PodGroup says may be mended as long as they wait, and one of another namespace says nothing.
+func TestGroupsWithinAPodGroup(t *testing.T) {
+	const prefill = "{name: prefill, parent: all, minMember: 1, topologyConstraint: {requiredTopologyLevel: rack}}"
+	spec := func(level string) string {
+		return "{subGroups: [" + prefill + ", {name: decode, parent: all, minMember: 2}, {name: all, topologyConstraint: {requiredTopologyLevel: " +
+			level + "}}]}"
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name:   "n",
+		Labels: map[string]string{"rack": "r1", "topology.example.com/block": "b1"},
+	}}
+	levels := &kueue.Topology{ObjectMeta: metav1.ObjectMeta{Name: "t"}}
+	levels.Spec.Levels = []kueue.TopologyLevel{{NodeLabel: "topology.example.com/block"}, {NodeLabel: "rack"}}
+	b := newBench(
+		t,
+		levels,
+		node,
+		managed("a", within("prefill")),
+		managed("b", within("decode")),
+		managed("c", within("decode")),
+	)
+	if err := b.Client.Create(t.Context(), ofKAI(t, "lab", spec("block"))); err != nil {
+		t.Fatal(err)
+	}
+	b.settle("g")
+	if got := b.reasons(); b.workload("g") != nil || !slices.Equal(got, []string{eventMismatch}) {
+		t.Fatalf("another namespace has one, it says %v", got)
+	}
+	wrong := ofKAI(t, "blue", spec(`"no label"`))
+	if err := b.Client.Create(t.Context(), wrong); err != nil {
+		t.Fatal(err)
+	}
+	b.settle("g")
+	told := strings.Join(b.messages(), "; ")
+	if b.workload("g") != nil ||
+		!strings.Contains(told, "spec.subGroups[all].topologyConstraint.requiredTopologyLevel") {
+		t.Fatalf("it waits for %q", told)
+	}
+	mended := ofKAI(t, "blue", spec("block"))
+	mended.SetResourceVersion(wrong.GetResourceVersion())
+	if err := b.Client.Update(t.Context(), mended); err != nil {
+		t.Fatal(err)
+	}
+	b.settle("g")
+	w := b.workload("g")
+	if w == nil || len(w.Spec.PodSets) != 2 {
+		t.Fatalf("its Workload is %v", w)
+	}
+	ps := w.Spec.PodSets[slices.IndexFunc(w.Spec.PodSets, func(ps kueue.PodSet) bool { return ps.Name == "prefill-1" })]
+	if *ps.TopologyRequest.Required != "rack" ||
+		ps.Template.Annotations[kueue.TopologyGroupsAnnotation] != "topology.example.com/block=subgroup-all" {
+		t.Errorf("prefill asks for %v in %q", ps.TopologyRequest, ps.Template.Annotations)
+	}
+	another := func(p *corev1.Pod) { p.Annotations[kueue.RoleHashAnnotation] = "decode-2" }
+	for _, p := range []*corev1.Pod{managed("d", within("prefill")), managed("e", within("decode"), another)} {
+		if err := b.Client.Create(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.admit("g")
+	b.place("g", "n")
+	b.settle("g")
+	b.expect("all groups start, each with so many", "a started+, b started+, c started+, d held+, e held+")
+	pods := b.pods()
+	if s := pods[3].Spec.NodeSelector; podmeta.Group(&pods[3]) != "" || s["rack"] != "r1" ||
+		s["topology.example.com/block"] != "b1" {
+		t.Errorf("one more of prefill is to go to %v", s)
+	}
+	if s := pods[4].Spec.NodeSelector; podmeta.Group(&pods[4]) != "" || s["rack"] != "" ||
+		s["topology.example.com/block"] != "b1" {
+		t.Errorf("one of decode that is unlike the others is to go to %v", s)
+	}
+}
