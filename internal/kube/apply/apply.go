@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -117,6 +118,8 @@ type pending struct {
 	// latest is the object as last written here, until the cache shows it: a
 	// decision that follows at once must build on it.
 	latest *kueue.Workload
+	// relocating are the workloads that are not evicted before this one's decisions are written.
+	relocating []core.Key
 }
 
 // WriteResult is what became of an announced write.
@@ -169,6 +172,10 @@ func (a *Applier) take(plan core.Plan, workload func(core.Key) core.Workload) []
 			w, p := workload(d.Key), a.of(d.Key)
 			a.tell(p, nil)
 			p.queue, p.podSets = core.Key{Namespace: d.Key.Namespace, Name: w.Queue}, w.PodSets
+			if len(p.relocating) > 0 { // since it evicts them in this plan
+				push(d.Key, d, math.MaxInt64)
+				continue
+			}
 			a.tell(p, &d)
 			a.lazy.AddAfter(d.Key, a.patience(p, d))
 		case core.Admit:
@@ -177,9 +184,21 @@ func (a *Applier) take(plan core.Plan, workload func(core.Key) core.Workload) []
 			push(d.Key, d, workload(d.Key).Priority)
 		case core.Evict:
 			push(d.Key, d, math.MaxInt64)
+			if d.Next != nil {
+				p := a.of(d.For)
+				p.relocating = append(p.relocating, d.Key)
+			}
 		}
 	}
 	return urgent
+}
+
+// relocate has those evicted that had to wait until what is held for another was written. a.mu is held.
+func (a *Applier) relocate(p *pending) {
+	for _, k := range p.relocating {
+		a.urgent.Add(k)
+	}
+	p.relocating = nil
 }
 
 // Forget drops what is kept of a workload that is gone.
@@ -188,6 +207,7 @@ func (a *Applier) Forget(k core.Key) {
 	defer a.mu.Unlock()
 	if p := a.pending[k]; p != nil {
 		a.tell(p, nil)
+		a.relocate(p)
 	}
 	delete(a.pending, k)
 	if a.opts.Lead != nil {
@@ -321,8 +341,12 @@ func (a *Applier) decide(ctx context.Context, k core.Key) error {
 		if !done { // what follows was decided on top of it
 			if p := a.pending[k]; p != nil {
 				a.tell(p, nil)
+				a.relocate(p)
 			}
 			delete(a.pending, k)
+		}
+		if p := a.pending[k]; p != nil && len(p.decisions) == 0 {
+			a.relocate(p)
 		}
 		a.mu.Unlock()
 		if !done {
@@ -337,6 +361,11 @@ func (a *Applier) next(k core.Key) core.Decision {
 	p := a.pending[k]
 	if p == nil || len(p.decisions) == 0 {
 		return nil
+	}
+	if d, is := p.decisions[0].(core.Evict); is && d.Next != nil {
+		if of := a.pending[d.For]; of != nil && slices.Contains(of.relocating, k) {
+			return nil // what is held for the other comes first: see relocate
+		}
 	}
 	return p.decisions[0]
 }
@@ -427,8 +456,8 @@ func (a *Applier) write(ctx context.Context, k core.Key, d core.Decision) (*kueu
 }
 
 // store writes a status. A decision is announced before: it may be about quota, or nodes,
-// that another process decides on meanwhile, with other objects. A reason is not: it holds
-// as long as nothing else is written.
+// that another process decides on meanwhile, with other objects. A reason is not, unless
+// something is held with it: it holds as long as nothing else is written.
 func (a *Applier) store(
 	ctx context.Context,
 	k core.Key,
@@ -436,8 +465,8 @@ func (a *Applier) store(
 	w *kueue.Workload,
 	next kueue.WorkloadStatus,
 ) error {
-	_, reason := d.(core.Refuse)
-	if a.opts.Lead == nil || reason {
+	why, reason := d.(core.Refuse)
+	if a.opts.Lead == nil || reason && why.Next == nil {
 		return workloadstatus.Write(ctx, a.opts.Client, w, next)
 	}
 	done, err := a.opts.Lead.Announce(ctx, k.String())
