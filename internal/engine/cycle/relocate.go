@@ -502,10 +502,18 @@ func (m *model) suits(w *workload, a *core.Admission) bool {
 			return false
 		}
 		for _, u := range got.Usage {
-			if u.Resource != core.Pods && u.Amount != asks.Counted().Of(u.Resource).Mul(int64(got.Count)) {
-				return false // counted otherwise since
+			if !offers(w.localQueue.queue.spec, u.Resource, got.FlavorOf(u.Resource)) ||
+				u.Resource != core.Pods && u.Amount != asks.Counted().Of(u.Resource).Mul(int64(got.Count)) {
+				return false // the queue changed since, or how requests are counted
 			}
 		}
 	}
 	return true
+}
+
+// offers reports whether a queue has quota for a resource in a flavor.
+func offers(q *core.Queue, resource, flavor string) bool {
+	g := groupOf(q, resource)
+	return g >= 0 &&
+		slices.ContainsFunc(q.Groups[g].Flavors, func(f core.FlavorQuotas) bool { return f.Flavor == flavor })
 }

@@ -337,6 +337,9 @@ func (a *Applier) decide(ctx context.Context, k core.Key) error {
 		a.mu.Lock()
 		if p := a.pending[k]; p != nil && len(p.decisions) > 0 {
 			p.decisions = p.decisions[1:]
+			if why, is := d.(core.Refuse); is {
+				p.said, p.code = a.opts.Clock.Now(), why.Why.Code
+			}
 		}
 		if !done { // what follows was decided on top of it
 			if p := a.pending[k]; p != nil {
