@@ -432,7 +432,6 @@ func TestAGangKeepsItsHealthyNodes(t *testing.T) {
 // the job goes on there at once. Until then "why" says that this would help.
 func TestAGangGetsTheRackOfOneThatMoves(t *testing.T) {
 	r := crowdedRacks(t, "")
-	admin := r.admin
 	r.job("gang", 2, "kueue.x-k8s.io/podset-required-topology: cloud.provider.com/topology-rack")
 	eventually(t, "why says what would help", func() string {
 		out, _ := cluster.Run(t.Context(), "why", "job/gang", "-n", "blue")

@@ -193,23 +193,34 @@ func (a *Applier) take(plan core.Plan, workload func(core.Key) core.Workload) []
 	return urgent
 }
 
-// relocate has those evicted that had to wait until what is held for another was written. a.mu is held.
-func (a *Applier) relocate(p *pending) {
-	for _, k := range p.relocating {
+// relocations are those that had to wait until what is held for this one was written, and wait no more.
+func (p *pending) relocations() []core.Key {
+	if p == nil {
+		return nil
+	}
+	free := p.relocating
+	p.relocating = nil
+	return free
+}
+
+// evict has workloads looked at again whose evictions may be written now. It takes a.mu to rank them.
+func (a *Applier) evict(list []core.Key) {
+	for _, k := range list {
 		a.urgent.Add(k)
 	}
-	p.relocating = nil
 }
 
 // Forget drops what is kept of a workload that is gone.
 func (a *Applier) Forget(k core.Key) {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	if p := a.pending[k]; p != nil {
+	p := a.pending[k]
+	if p != nil {
 		a.tell(p, nil)
-		a.relocate(p)
 	}
 	delete(a.pending, k)
+	free := p.relocations()
+	a.mu.Unlock()
+	a.evict(free)
 	if a.opts.Lead != nil {
 		a.opts.Lead.Gone(k.String())
 	}
@@ -335,23 +346,25 @@ func (a *Applier) decide(ctx context.Context, k core.Key) error {
 			a.opts.Done(ctx, d, w)
 		}
 		a.mu.Lock()
-		if p := a.pending[k]; p != nil && len(p.decisions) > 0 {
+		p := a.pending[k]
+		if p != nil && len(p.decisions) > 0 {
 			p.decisions = p.decisions[1:]
 			if why, is := d.(core.Refuse); is {
 				p.said, p.code = a.opts.Clock.Now(), why.Why.Code
 			}
 		}
 		if !done { // what follows was decided on top of it
-			if p := a.pending[k]; p != nil {
+			if p != nil {
 				a.tell(p, nil)
-				a.relocate(p)
 			}
 			delete(a.pending, k)
 		}
-		if p := a.pending[k]; p != nil && len(p.decisions) == 0 {
-			a.relocate(p)
+		var free []core.Key
+		if !done || p != nil && len(p.decisions) == 0 {
+			free = p.relocations()
 		}
 		a.mu.Unlock()
+		a.evict(free)
 		if !done {
 			a.opts.Refused(k, why)
 		}
