@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -606,18 +607,22 @@ func TestAnotherControllerFinishesARelocation(t *testing.T) {
 	if w := workloadOf(t, "blue", "gang"); w.Status.NextAdmission == nil {
 		t.Fatalf("a job stops before it is written what is held for the gang: %+v", w.Status)
 	}
-	killController(t)
 	r.job("rival", 1, "")
-	eventually(t, "the next controller has seen a job that needs one node", func() string {
-		w := workloadOf(t, "blue", "rival")
-		if w == nil || w.Status.Admission == nil && len(w.Status.Conditions) == 0 {
-			return "it has not"
+	eventually(t, "another job waits for a node", waits(t, "blue", "rival"))
+	back, err := cluster.Kill(t.Context(), "controller")
+	if err == nil {
+		err = back(context.WithoutCancel(t.Context()))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.job("late", 1, "")
+	eventually(t, "the next controller has judged all that waits", waits(t, "blue", "late"))
+	for _, name := range []string{"rival", "late"} {
+		if w := workloadOf(t, "blue", name); w.Status.Admission != nil {
+			t.Fatalf("%s was given what is held for another: %+v", name, w.Status.Admission)
 		}
-		if w.Status.Admission != nil {
-			t.Fatalf("it was given a node that is held: %+v", w.Status.Admission)
-		}
-		return ""
-	})
+	}
 	r.kill(moves)
 	r.movedOne()
 	for _, name := range []string{"gang", moves} {
