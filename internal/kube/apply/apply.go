@@ -62,6 +62,9 @@ type Options struct {
 	// evicted, belongs to no job and has none gives its quota back in the same write;
 	// nil leaves that to the controller that sees it evicted.
 	Pods func(context.Context, core.Key) (int, error)
+	// Yields says for how long the reason why an evicted workload waits yields still, which was known at some time; 0
+	// if it is to be told. Nil never has it yield.
+	Yields func(since time.Time) time.Duration
 	// Sentence prints a reason for people.
 	Sentence func(core.Reason) string
 	// Lifecycle are the settings of what follows a reservation.
@@ -584,6 +587,23 @@ func (a *Applier) unseen(k core.Key) bool {
 	return p != nil && p.latest != nil
 }
 
+// yields is for how long the reason of a workload yields, if that was evicted: others are told at once.
+func (a *Applier) yields(ctx context.Context, k core.Key, since time.Time) time.Duration {
+	if a.opts.Yields == nil {
+		return 0
+	}
+	wait := a.opts.Yields(since)
+	if wait <= 0 {
+		return 0
+	}
+	var w kueue.Workload
+	name := types.NamespacedName{Namespace: k.Namespace, Name: k.Name}
+	if a.opts.Client.Get(ctx, name, &w, client.UnsafeDisableDeepCopy) != nil || !convert.Evicted(&w) {
+		return 0
+	}
+	return wait
+}
+
 // refuse writes why one workload waits.
 func (a *Applier) refuse(ctx context.Context, k core.Key) error {
 	a.mu.Lock()
@@ -598,6 +618,18 @@ func (a *Applier) refuse(ctx context.Context, k core.Key) error {
 		a.lazy.AddAfter(k, wait)
 		return nil
 	}
+	since := p.since
+	a.mu.Unlock()
+	if wait := a.yields(ctx, k, since); wait > 0 {
+		a.lazy.AddAfter(k, wait)
+		return nil
+	}
+	a.mu.Lock()
+	if p = a.pending[k]; p == nil || p.refuse == nil || len(p.decisions) > 0 {
+		a.mu.Unlock()
+		return nil
+	}
+	d = *p.refuse
 	a.tell(p, nil)
 	a.mu.Unlock()
 

@@ -49,6 +49,8 @@ type Options struct {
 	Live client.Reader
 	// Lead is nil if no other process decides.
 	Lead Lead
+	// Yields is apply.Options.Yields.
+	Yields func(since time.Time) time.Duration
 }
 
 // Loop is the decision loop.
@@ -92,6 +94,7 @@ func New(opts Options) *Loop {
 		Lifecycle: opts.Lifecycle,
 		Workers:   opts.Writers,
 		Lead:      opts.Lead,
+		Yields:    opts.Yields,
 	})
 	return l
 }
