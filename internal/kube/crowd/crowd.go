@@ -80,6 +80,17 @@ func (c *Crowd) Watch(ctx context.Context, from cache.Cache) error {
 	return nil
 }
 
+// Comes takes in that so many are about to be evicted at once: what tells of the first of them is written before a watch
+// shows the others.
+func (c *Crowd) Comes(n int) {
+	if c == nil || n < Many {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = c.clock.Now()
+}
+
 // See takes in a Workload as it is.
 func (c *Crowd) See(w *kueue.Workload) {
 	name := types.NamespacedName{Namespace: w.Namespace, Name: w.Name}

@@ -37,6 +37,13 @@ func TestOthersYieldToACrowd(t *testing.T) {
 			t.Errorf("%s: yields for %s, want %s", why, got, want)
 		}
 	}
+	c.Comes(Many - 1)
+	check("few will stop", 0)
+	c.Comes(Many)
+	check("many will stop", pause)
+	now = now.Add(after)
+	clock.SetTime(now)
+	check("and did not", 0)
 	for i := range Many - 1 {
 		named(i, stops)
 		named(i, stops)

@@ -551,7 +551,7 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 		Flight:    flight,
 		Live:      mgr.GetAPIReader(),
 		Lead:      opts.shift.lead(),
-		Yields:    opts.crowd.Yields,
+		Crowd:     opts.crowd,
 		Pods: func(ctx context.Context, k core.Key) (int, error) {
 			pods, err := admission.PodsOf(ctx, mgr.GetClient(), k.Namespace, k.Name)
 			return pods.Live, err
@@ -722,7 +722,7 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 		Told:      told(counters),
 		Scope:     opts.Scope,
 		Live:      mgr.GetAPIReader(),
-		Yields:    opts.crowd.Yields,
+		Crowd:     opts.crowd,
 
 		LabelKeysToCopy:   opts.LabelKeysToCopy,
 		Labels:            admission.Labels{NoQueues: opts.Gates.NoQueueLabels},

@@ -36,6 +36,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/apply"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/crowd"
 	"github.com/mlbatch/mlbatch/internal/kube/fairqueue"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/memo"
@@ -71,9 +72,8 @@ type Options struct {
 	Labels admission.Labels
 	// NoReclaimablePods keeps the quota of pods that are done until the job ends.
 	NoReclaimablePods bool
-	// Yields says for how long it yields still that a job which stopped at some time is written as its author wrote
-	// it; 0 if that is done now. Nil never has it yield.
-	Yields func(since time.Time) time.Duration
+	// Crowd says when it yields that a job which stopped is written as its author wrote it.
+	Crowd *crowd.Crowd
 	// Kinds are all that there are, of which some are parts of others.
 	Kinds jobs.Kinds
 }
@@ -188,10 +188,10 @@ func (r *reconciler) awaited(s *facts) bool {
 // yields is for how long the job of a Workload yields still to others that stop, 0 if it has not stopped.
 func (r *reconciler) yields(w *kueue.Workload) time.Duration {
 	c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadRequeued)
-	if r.opts.Yields == nil || w.Status.Admission != nil || c == nil {
+	if w.Status.Admission != nil || c == nil {
 		return 0
 	}
-	return r.opts.Yields(c.LastTransitionTime.Time)
+	return r.opts.Crowd.Yields(c.LastTransitionTime.Time)
 }
 
 // newest reports whether a job is as the API server has it. Jobs and Workloads are
