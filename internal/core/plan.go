@@ -35,6 +35,10 @@ type (
 		Why Reason
 		// Failed are the nodes of the workload that take no work any more, by name, where that is the reason.
 		Failed []string
+		// Next is what is held for a workload that is relocated, and is given to it when its pods have ended; nil for
+		// any other. It is not to be stopped before the reservation of the one that it goes for was written
+		// (Refuse.Next), if the same plan has that.
+		Next *Admission
 		// Interrupts says that the workload keeps its quota and its healthy nodes for a while although its pods
 		// stop: nodes failed, and there are no others for its pods now.
 		Interrupts bool
@@ -43,6 +47,9 @@ type (
 	Refuse struct {
 		Key Key
 		Why Reason
+		// Next is what is held for the workload while others are relocated for it, or while it is relocated itself and
+		// has stopped; nil if nothing that has to outlive the engine.
+		Next *Admission
 	}
 )
 

@@ -98,6 +98,9 @@ type Workload struct {
 	Relocated time.Time
 	// Admission is what the workload holds; nil while it waits.
 	Admission *Admission
+	// Next is what the engine before this one held for it, to be given once pods have ended, as it was written with
+	// Evict.Next or Refuse.Next; nil if nothing. It is looked at in the first state that an engine sees, and not later.
+	Next *Admission
 	// Reserved is when quota was reserved; zero while it waits.
 	Reserved time.Time
 	// Admitted is true once all admission checks have agreed and the workload may

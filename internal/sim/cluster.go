@@ -47,6 +47,8 @@ type job struct {
 	keeps        int64
 	// relocated is when it was; zero for never.
 	relocated time.Time
+	// next is what is held for it, as it was written.
+	next      *core.Admission
 	settled   []core.PodSetPlaces
 	priority  int32
 	held      string
@@ -239,6 +241,7 @@ func (j *job) observed(start time.Time) core.Workload {
 		Seq:            j.seq,
 		Interruption:   j.interruption,
 		Relocated:      j.relocated,
+		Next:           j.next,
 		Admitted:       j.admission != nil && j.checked,
 		Ready:          j.state == running,
 	}
@@ -259,10 +262,14 @@ func (r *Run) carryOut(d core.Decision) {
 	case core.Evict:
 		key = d.Key
 	case core.Refuse:
-		if j := r.cluster.byKey[d.Key]; j != nil {
+		j := r.cluster.byKey[d.Key]
+		if j != nil {
 			j.code = d.Why.Code
 		}
-		return
+		if j == nil || j.next == nil && d.Next == nil { // nothing that is read again
+			return
+		}
+		key = d.Key
 	}
 	j := r.cluster.byKey[key]
 	if j == nil || r.now < j.deaf {
@@ -295,7 +302,12 @@ func (r *Run) write(j *job, d core.Decision) {
 			accepted = r.replaced(j, &d.Admission)
 		case core.Evict:
 			accepted = r.evicted(j, d)
+		case core.Refuse:
+			accepted = j.admission == nil
 		}
+	}
+	if accepted {
+		j.holdNext(d)
 	}
 	if !accepted {
 		// Refusals keep their order among the states of the object: the engine knows
@@ -318,6 +330,19 @@ func (r *Run) rejected(j *job) bool {
 	}
 	share0 := r.world.Cluster.Refuse
 	return share0 > 0 && share(r.draw("refuse "+j.spec.UID)) < share0
+}
+
+// holdNext notes what a decision that was written says is held for a job.
+func (j *job) holdNext(d core.Decision) {
+	switch d := d.(type) {
+	case core.Admit:
+		j.next = nil
+	case core.Evict:
+		j.next = d.Next
+	case core.Refuse:
+		j.next = d.Next
+	case core.Replace:
+	}
 }
 
 func (r *Run) admitted(j *job, d core.Admit) bool {

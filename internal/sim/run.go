@@ -206,8 +206,15 @@ func (r *Run) decide() {
 	if r.watch.Look != nil {
 		r.watch.Look(r.engine, now)
 	}
+	for _, d := range plan { // what is held for a job is written before others are relocated for it
+		if why, is := d.(core.Refuse); is && why.Next != nil {
+			r.carryOut(d)
+		}
+	}
 	for _, d := range plan {
-		r.carryOut(d)
+		if why, is := d.(core.Refuse); !is || why.Next == nil {
+			r.carryOut(d)
+		}
 	}
 	r.wakeUp()
 }

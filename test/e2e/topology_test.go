@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -431,57 +432,8 @@ func TestAGangKeepsItsHealthyNodes(t *testing.T) {
 // A gang that no rack has room for gets one when a job goes to another rack, once the queue of that job allows it:
 // the job goes on there at once. Until then "why" says that this would help.
 func TestAGangGetsTheRackOfOneThatMoves(t *testing.T) {
-	another(t, "--nodes", "4", "--racks", "2")
-	admin := user(t, "")
-	job := func(name string, pods int, annotations string) {
-		create(t, admin, fmt.Sprintf(
-			`{apiVersion: batch/v1, kind: Job, metadata: {name: %s, labels: {kueue.x-k8s.io/queue-name: default-queue}}, spec: {
-  parallelism: %[2]d, completions: %[2]d, template: {metadata: {annotations: {%[3]s}}, spec: {
-    restartPolicy: Never, terminationGracePeriodSeconds: 1,
-    containers: [{name: c, image: busybox, command: [sh, -c, "sleep 600000"], resources: {limits: {nvidia.com/gpu: 8}}}]}}}}`,
-			name,
-			pods,
-			annotations,
-		), "blue")
-	}
-	rackOf := func(node string) string {
-		n := &corev1.Node{}
-		if err := admin.Get(t.Context(), client.ObjectKey{Name: node}, n); err != nil {
-			t.Fatal(err)
-		}
-		return n.Labels["cloud.provider.com/topology-rack"]
-	}
-	run := func(name string, most int) (nodes []string) {
-		eventually(t, name+" runs", func() string {
-			nodes = nil
-			for _, p := range pods(t, "blue", name) {
-				if p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
-					nodes = append(nodes, p.Spec.NodeName)
-				}
-			}
-			if len(nodes) < most {
-				return fmt.Sprintf("%d pods run", len(nodes))
-			}
-			return ""
-		})
-		return nodes
-	}
-	byRack := map[string][]string{}
-	for _, name := range []string{"one", "two", "three", "four"} {
-		job(name, 1, "")
-		rack := rackOf(run(name, 1)[0])
-		byRack[rack] = append(byRack[rack], name)
-	}
-	for _, names := range byRack {
-		if err := admin.Delete(
-			t.Context(),
-			&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: names[0]}},
-			client.PropagationPolicy(metav1.DeletePropagationBackground),
-		); err != nil {
-			t.Fatal(err)
-		}
-	}
-	job("gang", 2, "kueue.x-k8s.io/podset-required-topology: cloud.provider.com/topology-rack")
+	r := crowdedRacks(t, "")
+	r.job("gang", 2, "kueue.x-k8s.io/podset-required-topology: cloud.provider.com/topology-rack")
 	eventually(t, "why says what would help", func() string {
 		out, _ := cluster.Run(t.Context(), "why", "job/gang", "-n", "blue")
 		out = strings.Join(strings.Fields(out), " ")
@@ -490,25 +442,8 @@ func TestAGangGetsTheRackOfOneThatMoves(t *testing.T) {
 		}
 		return ""
 	})
-	patched(
-		t, &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "blue-cluster-queue"}},
-		`{"metadata":{"annotations":{"mlbatch.dev/relocations-per-hour":"1"}}}`,
-		`{"metadata":{"annotations":{"mlbatch.dev/relocations-per-hour":null}}}`,
-	)
-	at := run("gang", 2)
-	if a, b := rackOf(at[0]), rackOf(at[1]); a != b {
-		t.Fatalf("the gang runs in racks %s and %s", a, b)
-	}
-	moved := 0
-	for rack, names := range byRack {
-		is := rackOf(run(names[1], 1)[0])
-		if is != rack {
-			moved++
-		}
-	}
-	if moved != 1 {
-		t.Errorf("%d jobs moved to another rack, want 1", moved)
-	}
+	r.allowRelocation()
+	r.movedOne()
 	// Members of teams see what is free in racks, although they may not list nodes; strangers do not.
 	seen := func(as string) ([]view.Domain, error) {
 		var list struct {
@@ -538,4 +473,161 @@ func TestAGangGetsTheRackOfOneThatMoves(t *testing.T) {
 		}
 		return ""
 	})
+}
+
+// crowd is a cluster of two racks with two nodes each, of which one in each is used by a job.
+type crowd struct {
+	t     *testing.T
+	admin client.Client
+	// left is the job that is left in each rack.
+	left map[string]string
+}
+
+// crowdedRacks starts it. The pods of its jobs have some annotations.
+func crowdedRacks(t *testing.T, annotations string) *crowd {
+	t.Helper()
+	another(t, "--nodes", "4", "--racks", "2")
+	r := &crowd{t: t, admin: user(t, ""), left: map[string]string{}}
+	byRack := map[string][]string{}
+	for _, name := range []string{"one", "two", "three", "four"} {
+		r.job(name, 1, annotations)
+		rack := r.rackOf(r.run(name, 1)[0])
+		byRack[rack] = append(byRack[rack], name)
+	}
+	for rack, names := range byRack {
+		r.left[rack] = names[1]
+		if err := r.admin.Delete(
+			t.Context(),
+			&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: names[0]}},
+			client.PropagationPolicy(metav1.DeletePropagationBackground),
+		); err != nil {
+			t.Fatal(err)
+		}
+		r.kill(names[0])
+	}
+	return r
+}
+
+// job makes one of pods that take a node each, and may take their time to end.
+func (r *crowd) job(name string, pods int, annotations string) {
+	r.t.Helper()
+	create(r.t, r.admin, fmt.Sprintf(
+		`{apiVersion: batch/v1, kind: Job, metadata: {name: %s, labels: {kueue.x-k8s.io/queue-name: default-queue}}, spec: {
+  parallelism: %[2]d, completions: %[2]d, template: {metadata: {annotations: {%[3]s}}, spec: {
+    restartPolicy: Never, terminationGracePeriodSeconds: 600,
+    containers: [{name: c, image: busybox, command: [sh, -c, "sleep 600000"], resources: {limits: {nvidia.com/gpu: 8}}}]}}}}`,
+		name,
+		pods,
+		annotations,
+	), "blue")
+}
+
+// kill has the pods of a job end at once.
+func (r *crowd) kill(name string) {
+	r.t.Helper()
+	all := pods(r.t, "blue", name)
+	for i := range all {
+		err := r.admin.Delete(r.t.Context(), &all[i], client.GracePeriodSeconds(0))
+		if client.IgnoreNotFound(err) != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+func (r *crowd) rackOf(node string) string {
+	r.t.Helper()
+	n := &corev1.Node{}
+	if err := r.admin.Get(r.t.Context(), client.ObjectKey{Name: node}, n); err != nil {
+		r.t.Fatal(err)
+	}
+	return n.Labels["cloud.provider.com/topology-rack"]
+}
+
+// run waits until so many pods of a job run, and says where.
+func (r *crowd) run(name string, most int) (nodes []string) {
+	r.t.Helper()
+	eventually(r.t, name+" runs", func() string {
+		nodes = nil
+		for _, p := range pods(r.t, "blue", name) {
+			if p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
+				nodes = append(nodes, p.Spec.NodeName)
+			}
+		}
+		if len(nodes) < most {
+			return fmt.Sprintf("%d pods run", len(nodes))
+		}
+		return ""
+	})
+	return nodes
+}
+
+func (r *crowd) allowRelocation() {
+	r.t.Helper()
+	patched(
+		r.t, &kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "blue-cluster-queue"}},
+		`{"metadata":{"annotations":{"mlbatch.dev/relocations-per-hour":"1"}}}`,
+		`{"metadata":{"annotations":{"mlbatch.dev/relocations-per-hour":null}}}`,
+	)
+}
+
+// movedOne waits until the gang runs in one rack, and checks that one job went to the other.
+func (r *crowd) movedOne() {
+	r.t.Helper()
+	at := r.run("gang", 2)
+	if a, b := r.rackOf(at[0]), r.rackOf(at[1]); a != b {
+		r.t.Fatalf("the gang runs in racks %s and %s", a, b)
+	}
+	moved := 0
+	for rack, name := range r.left {
+		if r.rackOf(r.run(name, 1)[0]) != rack {
+			moved++
+		}
+	}
+	if moved != 1 {
+		r.t.Errorf("%d jobs moved to another rack, want 1", moved)
+	}
+}
+
+// A controller that is killed while a job moves out of the way leaves what it held for it, and for the gang, to the next:
+// nobody who came meanwhile takes either.
+func TestAnotherControllerFinishesARelocation(t *testing.T) {
+	r := crowdedRacks(t, "mlbatch.dev/stop-after: 1h")
+	r.allowRelocation()
+	r.job("gang", 2, "kueue.x-k8s.io/podset-required-topology: cloud.provider.com/topology-rack")
+	moves := ""
+	eventually(t, "a job is told to move, and where to", func() string {
+		for _, name := range r.left {
+			if w := workloadOf(t, "blue", name); w != nil && w.Status.NextAdmission != nil {
+				moves = name
+				return ""
+			}
+		}
+		return "none is"
+	})
+	if w := workloadOf(t, "blue", "gang"); w.Status.NextAdmission == nil {
+		t.Fatalf("a job stops before it is written what is held for the gang: %+v", w.Status)
+	}
+	r.job("rival", 1, "")
+	eventually(t, "another job waits for a node", waits(t, "blue", "rival"))
+	back, err := cluster.Kill(t.Context(), "controller")
+	if err == nil {
+		err = back(context.WithoutCancel(t.Context()))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.job("late", 1, "")
+	eventually(t, "the next controller has judged all that waits", waits(t, "blue", "late"))
+	for _, name := range []string{"rival", "late"} {
+		if w := workloadOf(t, "blue", name); w.Status.Admission != nil {
+			t.Fatalf("%s was given what is held for another: %+v", name, w.Status.Admission)
+		}
+	}
+	r.kill(moves)
+	r.movedOne()
+	for _, name := range []string{"gang", moves} {
+		if w := workloadOf(t, "blue", name); w.Status.NextAdmission != nil {
+			t.Errorf("%s runs, and has more held for it: %+v", name, w.Status.NextAdmission)
+		}
+	}
 }

@@ -50,6 +50,7 @@ func (in *Workload) ConvertTo(out *v1beta2.Workload) error {
 	out.Status = v1beta2.WorkloadStatus{
 		Conditions:                          src.Status.Conditions,
 		Admission:                           hubAdmission(src.Status.Admission, kept2),
+		NextAdmission:                       src.Status.NextAdmission,
 		RequeueState:                        src.Status.RequeueState,
 		ReclaimablePods:                     src.Status.ReclaimablePods,
 		AdmissionChecks:                     src.Status.AdmissionChecks,
@@ -101,6 +102,7 @@ func (in *Workload) ConvertFrom(hub *v1beta2.Workload) error {
 	in.Status = WorkloadStatus{
 		Conditions:                          src.Status.Conditions,
 		Admission:                           spokeAdmission(src.Status.Admission, kept2),
+		NextAdmission:                       src.Status.NextAdmission,
 		RequeueState:                        src.Status.RequeueState,
 		ReclaimablePods:                     src.Status.ReclaimablePods,
 		AdmissionChecks:                     src.Status.AdmissionChecks,

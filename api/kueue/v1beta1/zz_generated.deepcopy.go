@@ -1246,6 +1246,11 @@ func (in *WorkloadStatus) DeepCopyInto(out *WorkloadStatus) {
 		*out = new(Admission)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.NextAdmission != nil {
+		in, out := &in.NextAdmission, &out.NextAdmission
+		*out = new(v1beta2.NextAdmission)
+		(*in).DeepCopyInto(*out)
+	}
 	if in.RequeueState != nil {
 		in, out := &in.RequeueState, &out.RequeueState
 		*out = new(v1beta2.RequeueState)

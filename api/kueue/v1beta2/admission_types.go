@@ -16,6 +16,18 @@ type Admission struct {
 	PodSetAssignments []PodSetAssignment `json:"podSetAssignments,omitempty"`
 }
 
+// NextAdmission is what is held for a workload that does not run.
+type NextAdmission struct {
+	// observedGeneration is the metadata.generation of the workload that it was decided for; as
+	// another one, it does not get it.
+	// +required
+	ObservedGeneration int64 `json:"observedGeneration"`
+
+	// admission is what it gets.
+	// +required
+	Admission Admission `json:"admission"`
+}
+
 // DelayedTopologyRequestState says whether places are still to be found.
 // +kubebuilder:validation:Enum=Pending;Ready
 type DelayedTopologyRequestState string

@@ -116,6 +116,12 @@ type WorkloadStatus struct {
 	// +optional
 	Admission *Admission `json:"admission,omitempty"`
 
+	// nextAdmission is held for the workload until pods of others, or its own, have ended, and is its
+	// admission then. It is set while a relocation is under way, for the workload that goes elsewhere and
+	// for the one that it makes room for.
+	// +optional
+	NextAdmission *NextAdmission `json:"nextAdmission,omitempty"`
+
 	// requeueState says when an evicted workload may come back.
 	// +optional
 	RequeueState *RequeueState `json:"requeueState,omitempty"`

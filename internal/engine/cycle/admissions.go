@@ -115,9 +115,11 @@ func (ad *admissions) release(w *workload) {
 	ad.unexpect(w)
 	ad.history.discharge(w, withdrawn)
 	ad.noLongerAwaited(w)
+	next := w.elsewhere()
+	ad.dropRelocation(w)
 	w.lose()
 	ad.count(w, before)
-	if !ad.arrive(w) {
+	if !ad.arrive(w, next) {
 		ad.pending.enter(w)
 	}
 }
@@ -267,4 +269,5 @@ func (ad *admissions) recheckDraining() { ad.drainAgain = true }
 // forget drops what a decision would look at again.
 func (ad *admissions) forget() {
 	ad.drainAgain = false
+	ad.disinherit()
 }

@@ -38,7 +38,7 @@ func (ad *admissions) start(w *workload, before ledger.AllocationState) {
 
 // evict orders a running workload to give up what it holds.
 func (ad *admissions) evict(w *workload, reason core.EvictReason, beneficiary *workload) {
-	d := core.Evict{Key: w.Key, Reason: reason}
+	d := core.Evict{Key: w.Key, Reason: reason, Next: w.elsewhere()}
 	if reason == core.NodeFailures {
 		d.Failed = ad.failedNodes(w)
 	}

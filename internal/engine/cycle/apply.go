@@ -84,6 +84,7 @@ func (e *Engine) observe(o *core.Workload) {
 
 func (e *Engine) newWorkload(o *core.Workload) *workload {
 	w := e.register(o, nil)
+	e.inherit(w, o.Next)
 	e.pending.enter(w)
 	return w
 }

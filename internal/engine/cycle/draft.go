@@ -28,8 +28,13 @@ func (dr *draft) report(w *workload, why *core.Reason) {
 	if w.reported != nil && sameFacts(*w.reported, *why) {
 		return
 	}
+	dr.tell(w, why)
+}
+
+// tell tells a workload why it waits, and what is held for it meanwhile.
+func (dr *draft) tell(w *workload, why *core.Reason) {
 	w.reported = why
-	dr.plan = append(dr.plan, core.Refuse{Key: w.Key, Why: *why})
+	dr.plan = append(dr.plan, core.Refuse{Key: w.Key, Why: *why, Next: w.next()})
 }
 
 // withdrawReasons takes the reasons of workloads out of the plan that it admits after all: what

@@ -221,6 +221,7 @@ func (ad *admissions) dumpWorkload(w *workload) WorkloadState {
 
 		MinimumRuntime: d.minimum,
 		Relocated:      w.relocated,
+		Next:           w.inherited,
 		Interrupted:    w.Interrupted,
 		Interruption:   d.interruption,
 
@@ -276,7 +277,7 @@ func (ad *admissions) dumpFilters(w *workload) []FilterState {
 }
 
 func (ad *admissions) dumpReservation(p *reservation) ReservationState {
-	s := ReservationState{Key: p.workload.Key, Evicted: p.evicted}
+	s := ReservationState{Key: p.workload.Key, Evicted: p.evicted, Relocates: p.relocates}
 	for _, w := range ad.leaving {
 		for _, o := range w.awaitedBy {
 			if o == p {

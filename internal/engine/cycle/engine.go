@@ -92,6 +92,7 @@ func (e *Engine) Decide(now time.Time) core.Plan {
 	e.settle()           // 1. take in edits of queues, cohorts and flavors
 	e.stabilizer.begin() //    leave alone what changed just now
 	e.history.sample()   //    and count what local queues have used
+	e.admissions.resumeRelocations()
 	e.admissions.drain() // 2. evict from queues that are being drained
 	e.settled()
 	e.recovery.move()            // 3. move pods off nodes that went away

@@ -224,6 +224,7 @@ func (ad *admissions) loadWorkload(l *loader, w *workload, s *WorkloadState) {
 		w.Interrupted = s.Interrupted
 		ad.addUsage(w, as)
 	}
+	ad.inherit(w, s.Next)
 	if s.RelocatedTo != nil && as == leaving {
 		ad.holdElsewhere(w, s.RelocatedTo)
 	}
@@ -376,7 +377,7 @@ func (ad *admissions) load(l *loader, s *Snapshot) {
 			l.fail("workload %s cannot have this reservation", ps.Key)
 			continue
 		}
-		w.reservation = &reservation{workload: w, evicted: ps.Evicted}
+		w.reservation = &reservation{workload: w, evicted: ps.Evicted, relocates: ps.Relocates}
 		ad.reservations = append(ad.reservations, w.reservation)
 		for _, x := range l.all(ps.Waits) {
 			ad.await(w.reservation, x)

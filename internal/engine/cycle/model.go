@@ -29,6 +29,8 @@ type model struct {
 	workloads   map[core.Key]*workload
 	byID        []*workload
 	freeIDs     []int32
+	// inherited are the workloads for which an engine before this one held something.
+	inherited []*workload
 	// unready counts admitted workloads whose pods are not ready, with
 	// Options.BlockAdmission.
 	unready int

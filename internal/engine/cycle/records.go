@@ -48,6 +48,8 @@ type workload struct {
 	// seconds, 0 for never.
 	relocation *relocation
 	relocated  int64
+	// inherited is what an engine before this one held for it, until the first Decide.
+	inherited *core.Admission
 	// awaitedBy are the reservations that wait for this workload to be gone.
 	awaitedBy []*reservation
 	listed    bool // in recovery.displaced
@@ -517,6 +519,16 @@ type reservation struct {
 	// evicted says that some of them were evicted for it. Else it counts on workloads that left
 	// anyway.
 	evicted bool
+	// relocates says that some of them are relocated for it, or that it is itself: then it outlives this engine.
+	relocates bool
+}
+
+// next is what is held for a workload and has to be written down.
+func (w *workload) next() *core.Admission {
+	if w.reservation == nil || !w.reservation.relocates {
+		return nil
+	}
+	return w.admission
 }
 
 func sameAdmission(a, b *core.Admission) bool {

@@ -16,8 +16,8 @@ import (
 // none of lower priority, and only if all of it runs at once when it is done: the gang on the nodes that come free, and
 // each that is relocated on others. Those are held for it before it is stopped, as what is reserved for any workload
 // whose victims leave: booked in account Projected. Once its pods have ended that is its reservation, with which it
-// is admitted again. A process that begins anew does not know what was held: the workload then waits as one that was
-// evicted, in its place in the queue.
+// is admitted again. What is held for either is written down with the decision, and read by a process that begins anew
+// (resumeRelocations).
 
 // Bounds of one search.
 const (
@@ -383,18 +383,26 @@ func elsewhere(w *workload, sets []place.Set, spots [][]place.Spot) *core.Admiss
 
 // relocate evicts a workload for another, and holds for it what it is given when its pods have ended.
 func (ad *admissions) relocate(w *workload, to *core.Admission, beneficiary *workload) {
+	ad.holdElsewhere(w, to)
 	ad.evict(w, core.Relocated, beneficiary)
 	ad.noteRelocated(w, ad.now.Unix())
-	ad.holdElsewhere(w, to)
 }
 
-// holdElsewhere holds for a workload that leaves what it is given when it has.
+// holdElsewhere holds for a workload that leaves, or is about to, what it is given when it has.
 func (ad *admissions) holdElsewhere(w *workload, to *core.Admission) {
 	at := &workload{equivalence: w.equivalence, grant: grant{admission: to}}
 	r := &relocation{admission: to}
 	r.ID, r.Queue, r.Uses, r.Holds = w.ID, w.Queue, slices.Clone(w.Uses), ad.holdsOf(at)
 	w.relocation = r
 	ad.books.Promise(&r.Allocation)
+}
+
+// elsewhere is what is held for a workload that leaves; nil if nothing is.
+func (w *workload) elsewhere() *core.Admission {
+	if w.relocation == nil {
+		return nil
+	}
+	return w.relocation.admission
 }
 
 // dropRelocation gives back what is held elsewhere for a workload that was to go there.
@@ -419,21 +427,14 @@ func (ad *admissions) checkRelocations() {
 	}
 }
 
-// arrive makes what was held for a relocated workload its reservation, now that it has ended where it was, and reports
-// whether it has one. One that may not start any more has to wait.
-func (ad *admissions) arrive(w *workload) bool {
-	r := w.relocation
-	if r == nil {
+// arrive reserves for a workload that has stopped, or waits for others to, what was held for it, if anything, and reports
+// whether it may have it still.
+func (ad *admissions) arrive(w *workload, a *core.Admission) bool {
+	if a == nil || !ad.suits(w, a) {
 		return false
 	}
-	ad.dropRelocation(w)
-	d := w.obs.details()
-	if d.bars() || d.notBefore.After(ad.now) || w.localQueue.closed != nil || w.localQueue.queue == nil ||
-		w.localQueue.queue.name != r.admission.Queue {
-		return false
-	}
-	w.plan(r.admission)
-	w.reservation = &reservation{workload: w, evicted: true}
+	w.plan(a)
+	w.reservation = &reservation{workload: w, evicted: true, relocates: true}
 	ad.bookReservation(w)
 	ad.count(w, waiting)
 	if !ad.fitsNow(w) { // meanwhile another was given what is free, since others leave that have not yet
@@ -448,4 +449,71 @@ func (ad *admissions) arrive(w *workload) bool {
 	q.reserved = append(q.reserved, w)
 	ad.turns.rehead(q)
 	return true
+}
+
+// inherit notes what an engine before this one held for a workload. What it belongs to may not be known yet.
+func (m *model) inherit(w *workload, a *core.Admission) {
+	if a != nil {
+		w.inherited = a
+		m.inherited = append(m.inherited, w)
+	}
+}
+
+// disinherit forgets that.
+func (m *model) disinherit() {
+	for _, w := range m.inherited {
+		w.inherited = nil
+	}
+	m.inherited = nil
+}
+
+// resumeRelocations holds again what an engine before this one held: first for the workloads that leave, then for those
+// that wait. What does not fit any more, or not the workload as it is now, is dropped, and the workload waits as any.
+func (ad *admissions) resumeRelocations() {
+	list := slices.DeleteFunc(slices.Clone(ad.inherited), func(w *workload) bool { return ad.workloads[w.Key] != w })
+	slices.SortFunc(list, func(a, b *workload) int {
+		return cmp.Or(-cmp.Compare(a.State(), b.State()), compareWorkloads(a, b)) // leaving is the last state
+	})
+	for _, w := range list {
+		switch {
+		case w.State() == leaving && w.relocated != 0 && w.relocation == nil && ad.suits(w, w.inherited):
+			ad.holdElsewhere(w, w.inherited)
+		case w.State() == waiting && ad.suits(w, w.inherited):
+			ad.withdraw(w)
+			ad.arrive(w, w.inherited)
+		}
+	}
+	ad.disinherit()
+	ad.checkRelocations()
+}
+
+// suits reports whether a workload that stops or waits may be given an admission: it is for all its pods as they are
+// now, in the queue that it is in.
+func (m *model) suits(w *workload, a *core.Admission) bool {
+	d := w.obs.details()
+	if d.bars() || d.notBefore.After(m.now) || w.localQueue.closed != nil || w.localQueue.queue == nil ||
+		w.localQueue.queue.name != a.Queue || len(a.PodSets) != len(w.equivalence.podSets) {
+		return false
+	}
+	for i := range a.PodSets {
+		got, asks := &a.PodSets[i], &w.equivalence.podSets[i]
+		fewer := asks.MinCount > 0 && got.Count < asks.Count && got.Count >= asks.MinCount
+		if got.Name != asks.Name || got.Count != asks.Count && !fewer {
+			return false
+		}
+		for _, u := range got.Usage {
+			if !offers(w.localQueue.queue.spec, u.Resource, got.FlavorOf(u.Resource)) ||
+				u.Resource != core.Pods && u.Amount != asks.Counted().Of(u.Resource).Mul(int64(got.Count)) {
+				return false // the queue changed since, or how requests are counted
+			}
+		}
+	}
+	return true
+}
+
+// offers reports whether a queue has quota for a resource in a flavor.
+func offers(q *core.Queue, resource, flavor string) bool {
+	g := groupOf(q, resource)
+	return g >= 0 &&
+		slices.ContainsFunc(q.Groups[g].Flavors, func(f core.FlavorQuotas) bool { return f.Flavor == flavor })
 }

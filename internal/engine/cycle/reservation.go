@@ -14,7 +14,7 @@ func (ad *admissions) reserve(w *workload, v *verdict) {
 	w.plan(ad.admission(g, v))
 	ad.pending.depart(w, g)
 	w.Queue = g.queue.node
-	p := &reservation{workload: w, evicted: v.stops()}
+	p := &reservation{workload: w, evicted: v.stops(), relocates: len(v.moves) > 0}
 	w.reservation = p
 	why := *v.why
 	spared := ad.sparedFor(w)
@@ -47,6 +47,10 @@ func (ad *admissions) reserve(w *workload, v *verdict) {
 		ad.pending.mentionAll(g.queue)
 	}
 	ad.turns.rehead(g.queue)
+	if p.relocates { // it is to be written anew, be it for the same reason
+		ad.draft.tell(w, &why)
+		return
+	}
 	ad.draft.report(w, &why)
 }
 

@@ -43,7 +43,10 @@ func TestScenarios(t *testing.T) {
 // carried out and observed at once, except that evicted workloads keep their
 // nodes until the file says release or finish.
 type script struct {
-	engine    *cycle.Engine
+	engine  *cycle.Engine
+	options cycle.Options
+	// told is what every engine is told of beside workloads, in order.
+	told      []core.Event
 	now       time.Time
 	workloads map[core.Key]*core.Workload
 	nodes     map[string]core.Node
@@ -188,7 +191,7 @@ func (s *script) carryOut(d core.Decision) {
 	case core.Admit:
 		w := s.workloads[d.Key]
 		w.Admission, w.Reserved, w.Admitted = &d.Admission, s.now, true
-		w.Evicting, w.Interruption = false, core.NotInterrupted
+		w.Evicting, w.Interruption, w.Next = false, core.NotInterrupted, nil
 		if !s.late[d.Key] {
 			s.tell(w)
 		}
@@ -202,11 +205,38 @@ func (s *script) carryOut(d core.Decision) {
 		if d.Reason == core.Relocated {
 			w.Relocated = s.now
 		}
+		w.Next = d.Next
 		if d.Interrupts {
 			w.Interruption = core.InterruptedStopping
 		}
 		s.tell(w)
-	case core.Refuse:
+	case core.Refuse: // the engine need not hear of its own words
+		s.workloads[d.Key].Next = d.Next
+	}
+}
+
+// apply tells the engine, and each one after it, of what is no workload.
+func (s *script) apply(ev core.Event) {
+	s.told = append(s.told, ev)
+	s.engine.Apply(ev)
+}
+
+// restart begins with a new engine, which is told what there is, workloads first or last.
+func (s *script) restart(workloadsFirst bool) {
+	s.engine = cycle.New(s.options)
+	workloads := func() {
+		for _, k := range slices.SortedFunc(maps.Keys(s.workloads), core.Key.Compare) {
+			s.tell(s.workloads[k])
+		}
+	}
+	if workloadsFirst {
+		workloads()
+	}
+	for _, ev := range s.told {
+		s.engine.Apply(ev)
+	}
+	if !workloadsFirst {
+		workloads()
 	}
 }
 
@@ -289,6 +319,10 @@ func (s *script) line(f []string) error {
 	if len(f) == 0 || strings.HasPrefix(f[0], "#") {
 		return nil
 	}
+	if f[0] == "restart" { // restart [first]: a new process sees workloads first
+		s.restart(len(f) > 1)
+		return nil
+	}
 	args := f[2:]
 	switch f[0] {
 	case "after":
@@ -296,7 +330,7 @@ func (s *script) line(f []string) error {
 		s.now = s.now.Add(d)
 		return err
 	case "options":
-		return s.options(f[1:])
+		return s.setOptions(f[1:])
 	case "flavor":
 		return s.flavor(f[1], args)
 	case "cohort":
@@ -307,7 +341,7 @@ func (s *script) line(f []string) error {
 		return s.local(f[1], args)
 	case "namespace":
 		ns := core.Namespace{Name: f[1], Labels: pairs(args)}
-		s.engine.Apply(core.NamespaceSet{Namespace: ns})
+		s.apply(core.NamespaceSet{Namespace: ns})
 	case "node":
 		return s.node(f[1], args)
 	case "job":
@@ -401,13 +435,13 @@ func (s *script) happens(what string, k core.Key, args []string) error {
 func (s *script) gone(what string, args []string) error {
 	switch what {
 	case "node":
-		s.engine.Apply(core.NodeGone{Name: args[0]})
+		s.apply(core.NodeGone{Name: args[0]})
 	case "queue":
-		s.engine.Apply(core.QueueGone{Name: args[0]})
+		s.apply(core.QueueGone{Name: args[0]})
 	case "cohort":
-		s.engine.Apply(core.CohortGone{Name: args[0]})
+		s.apply(core.CohortGone{Name: args[0]})
 	case "flavor":
-		s.engine.Apply(core.FlavorGone{Name: args[0]})
+		s.apply(core.FlavorGone{Name: args[0]})
 	default:
 		return fmt.Errorf("cannot go")
 	}

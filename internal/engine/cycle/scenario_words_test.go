@@ -53,7 +53,7 @@ func (s *script) flavor(name string, args []string) error {
 			return fmt.Errorf("unknown %s", a)
 		}
 	}
-	s.engine.Apply(core.FlavorSet{Flavor: f})
+	s.apply(core.FlavorSet{Flavor: f})
 	return nil
 }
 
@@ -104,7 +104,7 @@ func groups(args []string) (out []core.ResourceGroup, rest []string, err error) 
 }
 
 // options makes the engine anew; it was told nothing yet.
-func (s *script) options(args []string) error {
+func (s *script) setOptions(args []string) error {
 	if len(s.queues)+len(s.nodes)+len(s.cohorts) > 0 {
 		return fmt.Errorf("must come first")
 	}
@@ -142,7 +142,7 @@ func (s *script) options(args []string) error {
 			return fmt.Errorf("unknown %s", a)
 		}
 	}
-	s.engine = cycle.New(o)
+	s.options, s.engine = o, cycle.New(o)
 	return nil
 }
 
@@ -162,7 +162,7 @@ func (s *script) cohort(name string, args []string) error {
 		}
 	}
 	s.cohorts[name] = true
-	s.engine.Apply(core.CohortSet{Cohort: c})
+	s.apply(core.CohortSet{Cohort: c})
 	return err
 }
 
@@ -174,7 +174,7 @@ func (s *script) queue(name string, args []string) error {
 		all := core.Selector{}
 		q = core.Queue{Name: name, Strategy: core.BestEffortFIFO, Namespaces: &all}
 		q.Fungibility.PreemptTriesNext = true
-		s.engine.Apply(core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: name, Name: "q", Queue: name}})
+		s.apply(core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: name, Name: "q", Queue: name}})
 	}
 	g, rest, err := groups(args)
 	if err != nil {
@@ -232,7 +232,7 @@ func (s *script) queue(name string, args []string) error {
 		}
 	}
 	s.queues[name] = q
-	s.engine.Apply(core.QueueSet{Queue: q})
+	s.apply(core.QueueSet{Queue: q})
 	return nil
 }
 
@@ -250,7 +250,7 @@ func (s *script) local(key string, args []string) error {
 			return err
 		}
 	}
-	s.engine.Apply(core.LocalQueueSet{LocalQueue: q})
+	s.apply(core.LocalQueueSet{LocalQueue: q})
 	return nil
 }
 
@@ -309,7 +309,7 @@ func (s *script) node(name string, args []string) error {
 		}
 	}
 	s.nodes[name] = n
-	s.engine.Apply(core.NodeSet{Node: n})
+	s.apply(core.NodeSet{Node: n})
 	return nil
 }
 

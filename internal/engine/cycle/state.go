@@ -169,6 +169,8 @@ type WorkloadState struct {
 	// elsewhere while it leaves.
 	Relocated   int64
 	RelocatedTo *core.Admission
+	// Next is what was held for it before the engine began, until it decides.
+	Next *core.Admission
 
 	Phase     uint8
 	Admission *core.Admission
@@ -216,6 +218,8 @@ type ReservationState struct {
 	Key     core.Key
 	Waits   []core.Key
 	Evicted bool
+	// Relocates says that some are relocated for it, or it is itself.
+	Relocates bool
 }
 
 // TimedTree is a tree that is looked at again at some time, in seconds since 1970.

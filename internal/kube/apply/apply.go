@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -61,6 +62,9 @@ type Options struct {
 	// evicted, belongs to no job and has none gives its quota back in the same write;
 	// nil leaves that to the controller that sees it evicted.
 	Pods func(context.Context, core.Key) (int, error)
+	// Yields says for how long the reason why an evicted workload waits yields still, which was known at some time; 0
+	// if it is to be told. Nil never has it yield.
+	Yields func(since time.Time) time.Duration
 	// Sentence prints a reason for people.
 	Sentence func(core.Reason) string
 	// Lifecycle are the settings of what follows a reservation.
@@ -117,6 +121,8 @@ type pending struct {
 	// latest is the object as last written here, until the cache shows it: a
 	// decision that follows at once must build on it.
 	latest *kueue.Workload
+	// relocating are the workloads that are not evicted before this one's decisions are written.
+	relocating []core.Key
 }
 
 // WriteResult is what became of an announced write.
@@ -169,6 +175,10 @@ func (a *Applier) take(plan core.Plan, workload func(core.Key) core.Workload) []
 			w, p := workload(d.Key), a.of(d.Key)
 			a.tell(p, nil)
 			p.queue, p.podSets = core.Key{Namespace: d.Key.Namespace, Name: w.Queue}, w.PodSets
+			if len(p.relocating) > 0 { // since it evicts them in this plan
+				push(d.Key, d, math.MaxInt64)
+				continue
+			}
 			a.tell(p, &d)
 			a.lazy.AddAfter(d.Key, a.patience(p, d))
 		case core.Admit:
@@ -177,19 +187,43 @@ func (a *Applier) take(plan core.Plan, workload func(core.Key) core.Workload) []
 			push(d.Key, d, workload(d.Key).Priority)
 		case core.Evict:
 			push(d.Key, d, math.MaxInt64)
+			if d.Next != nil {
+				p := a.of(d.For)
+				p.relocating = append(p.relocating, d.Key)
+			}
 		}
 	}
 	return urgent
 }
 
+// relocations are those that had to wait until what is held for this one was written, and wait no more.
+func (p *pending) relocations() []core.Key {
+	if p == nil {
+		return nil
+	}
+	free := p.relocating
+	p.relocating = nil
+	return free
+}
+
+// evict has workloads looked at again whose evictions may be written now. It takes a.mu to rank them.
+func (a *Applier) evict(list []core.Key) {
+	for _, k := range list {
+		a.urgent.Add(k)
+	}
+}
+
 // Forget drops what is kept of a workload that is gone.
 func (a *Applier) Forget(k core.Key) {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	if p := a.pending[k]; p != nil {
+	p := a.pending[k]
+	if p != nil {
 		a.tell(p, nil)
 	}
 	delete(a.pending, k)
+	free := p.relocations()
+	a.mu.Unlock()
+	a.evict(free)
 	if a.opts.Lead != nil {
 		a.opts.Lead.Gone(k.String())
 	}
@@ -315,16 +349,25 @@ func (a *Applier) decide(ctx context.Context, k core.Key) error {
 			a.opts.Done(ctx, d, w)
 		}
 		a.mu.Lock()
-		if p := a.pending[k]; p != nil && len(p.decisions) > 0 {
+		p := a.pending[k]
+		if p != nil && len(p.decisions) > 0 {
 			p.decisions = p.decisions[1:]
+			if why, is := d.(core.Refuse); is {
+				p.said, p.code = a.opts.Clock.Now(), why.Why.Code
+			}
 		}
 		if !done { // what follows was decided on top of it
-			if p := a.pending[k]; p != nil {
+			if p != nil {
 				a.tell(p, nil)
 			}
 			delete(a.pending, k)
 		}
+		var free []core.Key
+		if !done || p != nil && len(p.decisions) == 0 {
+			free = p.relocations()
+		}
 		a.mu.Unlock()
+		a.evict(free)
 		if !done {
 			a.opts.Refused(k, why)
 		}
@@ -337,6 +380,11 @@ func (a *Applier) next(k core.Key) core.Decision {
 	p := a.pending[k]
 	if p == nil || len(p.decisions) == 0 {
 		return nil
+	}
+	if d, is := p.decisions[0].(core.Evict); is && d.Next != nil {
+		if of := a.pending[d.For]; of != nil && slices.Contains(of.relocating, k) {
+			return nil // what is held for the other comes first: see relocate
+		}
 	}
 	return p.decisions[0]
 }
@@ -427,8 +475,8 @@ func (a *Applier) write(ctx context.Context, k core.Key, d core.Decision) (*kueu
 }
 
 // store writes a status. A decision is announced before: it may be about quota, or nodes,
-// that another process decides on meanwhile, with other objects. A reason is not: it holds
-// as long as nothing else is written.
+// that another process decides on meanwhile, with other objects. A reason is not, unless
+// something is held with it: it holds as long as nothing else is written.
 func (a *Applier) store(
 	ctx context.Context,
 	k core.Key,
@@ -436,8 +484,8 @@ func (a *Applier) store(
 	w *kueue.Workload,
 	next kueue.WorkloadStatus,
 ) error {
-	_, reason := d.(core.Refuse)
-	if a.opts.Lead == nil || reason {
+	why, reason := d.(core.Refuse)
+	if a.opts.Lead == nil || reason && why.Next == nil {
 		return workloadstatus.Write(ctx, a.opts.Client, w, next)
 	}
 	done, err := a.opts.Lead.Announce(ctx, k.String())
@@ -539,6 +587,23 @@ func (a *Applier) unseen(k core.Key) bool {
 	return p != nil && p.latest != nil
 }
 
+// yields is for how long the reason of a workload yields, if that was evicted: others are told at once.
+func (a *Applier) yields(ctx context.Context, k core.Key, since time.Time) time.Duration {
+	if a.opts.Yields == nil {
+		return 0
+	}
+	wait := a.opts.Yields(since)
+	if wait <= 0 {
+		return 0
+	}
+	var w kueue.Workload
+	name := types.NamespacedName{Namespace: k.Namespace, Name: k.Name}
+	if a.opts.Client.Get(ctx, name, &w, client.UnsafeDisableDeepCopy) != nil || !convert.Evicted(&w) {
+		return 0
+	}
+	return wait
+}
+
 // refuse writes why one workload waits.
 func (a *Applier) refuse(ctx context.Context, k core.Key) error {
 	a.mu.Lock()
@@ -553,6 +618,18 @@ func (a *Applier) refuse(ctx context.Context, k core.Key) error {
 		a.lazy.AddAfter(k, wait)
 		return nil
 	}
+	since := p.since
+	a.mu.Unlock()
+	if wait := a.yields(ctx, k, since); wait > 0 {
+		a.lazy.AddAfter(k, wait)
+		return nil
+	}
+	a.mu.Lock()
+	if p = a.pending[k]; p == nil || p.refuse == nil || len(p.decisions) > 0 {
+		a.mu.Unlock()
+		return nil
+	}
+	d = *p.refuse
 	a.tell(p, nil)
 	a.mu.Unlock()
 

@@ -127,6 +127,7 @@ func evict(w *kueue.Workload, next *kueue.WorkloadStatus, d core.Evict, s scene)
 		}
 	}
 	workloadlifecycle.Evict(w, next, s.now, e)
+	next.NextAdmission = convert.StatusNext(d.Next, w)
 	return true
 }
 
@@ -207,6 +208,7 @@ func refuse(w *kueue.Workload, next *kueue.WorkloadStatus, d core.Refuse, s scen
 	if w.Status.Admission != nil {
 		return false
 	}
+	next.NextAdmission = convert.StatusNext(d.Next, w)
 	set := workloadlifecycle.NewConditions(w, next, s.now)
 	set.Set(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, reason(w, d.Why), s.sentence(d.Why))
 	set.Unreserved()

@@ -154,6 +154,7 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 		Admitted:  Admitted(w),
 		Ready:     apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadPodsReady),
 		Admission: Admission(w.Status.Admission),
+		Next:      next(w),
 		Seq:       Seq(w),
 		Evicting:  w.Status.Admission != nil && (Evicted(w) || w.DeletionTimestamp != nil),
 	}
@@ -430,6 +431,23 @@ func Admission(a *kueue.Admission) *core.Admission {
 		out.PodSets = append(out.PodSets, o)
 	}
 	return out
+}
+
+// next is what is held for a Workload as it is now, nil if nothing is.
+func next(w *kueue.Workload) *core.Admission {
+	n := w.Status.NextAdmission
+	if n == nil || n.ObservedGeneration != w.Generation {
+		return nil
+	}
+	return Admission(&n.Admission)
+}
+
+// StatusNext is the inverse of next.
+func StatusNext(a *core.Admission, w *kueue.Workload) *kueue.NextAdmission {
+	if a == nil {
+		return nil
+	}
+	return &kueue.NextAdmission{ObservedGeneration: w.Generation, Admission: *StatusAdmission(*a)}
 }
 
 // StatusAdmission is the inverse of Admission.

@@ -44,7 +44,11 @@ func (f fake) GetEventRecorder(string) eventrecorder.EventRecorder { return f.Fa
 
 func TestRecordersOfManagersCutNotes(t *testing.T) {
 	f := fake{FakeRecorder: events.NewFakeRecorder(2)}
-	r := Manager(f).GetEventRecorder("x")
+	mgr, err := Manager(f, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := mgr.GetEventRecorder("x")
 	r.Eventf(nil, nil, "Warning", "Long", "Do", "%s %d%%", strings.Repeat("é", 1000), 5)
 	r.Eventf(nil, nil, "Normal", "Short", "Do", "100% of them")
 	if got, want := <-f.Events, "Warning Long "+strings.Repeat("é", 510)+more; got != want {

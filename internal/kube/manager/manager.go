@@ -59,6 +59,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/ungating"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/workload"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/crowd"
 	"github.com/mlbatch/mlbatch/internal/kube/events"
 	"github.com/mlbatch/mlbatch/internal/kube/eviction"
 	"github.com/mlbatch/mlbatch/internal/kube/fanout"
@@ -194,6 +195,8 @@ type Options struct {
 	keeper *certs.Keeper
 	// shift is what needs the lead; nil where no others compete for it.
 	shift *shift
+	// crowd is how many workloads are stopped at this moment.
+	crowd *crowd.Crowd
 	// early is what runs before the caches are filled.
 	early *early
 	// never tells the webhooks what could never start. It is filled in before anything runs.
@@ -300,7 +303,14 @@ func Run(ctx context.Context, opts Options) error {
 	if err != nil {
 		return fmt.Errorf("start the controller: %w", err)
 	}
-	if mgr, err = opts.shift.manager(events.Manager(mgr)); err != nil {
+	opts.crowd = crowd.New(clock.RealClock{})
+	if err := opts.crowd.Watch(ctx, mgr.GetCache()); err != nil {
+		return fmt.Errorf("start the controller: %w", err)
+	}
+	if mgr, err = events.Manager(mgr, opts.crowd); err != nil {
+		return fmt.Errorf("start the controller: %w", err)
+	}
+	if mgr, err = opts.shift.manager(mgr); err != nil {
 		return fmt.Errorf("start the controller: %w", err)
 	}
 	for name, index := range map[string]client.IndexerFunc{
@@ -541,6 +551,7 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 		Flight:    flight,
 		Live:      mgr.GetAPIReader(),
 		Lead:      opts.shift.lead(),
+		Crowd:     opts.crowd,
 		Pods: func(ctx context.Context, k core.Key) (int, error) {
 			pods, err := admission.PodsOf(ctx, mgr.GetClient(), k.Namespace, k.Name)
 			return pods.Live, err
@@ -711,6 +722,7 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 		Told:      told(counters),
 		Scope:     opts.Scope,
 		Live:      mgr.GetAPIReader(),
+		Crowd:     opts.crowd,
 
 		LabelKeysToCopy:   opts.LabelKeysToCopy,
 		Labels:            admission.Labels{NoQueues: opts.Gates.NoQueueLabels},

@@ -31,7 +31,7 @@ func Reserve(
 	c Config,
 	now time.Time,
 ) {
-	next.Admission = a
+	next.Admission, next.NextAdmission = a, nil
 	queue := string(a.ClusterQueue)
 	set := NewConditions(w, next, now)
 	set.Set(
@@ -74,6 +74,7 @@ func Evict(w *kueue.Workload, next *kueue.WorkloadStatus, now time.Time, e Evict
 	set.Ungated()
 	next.AdmissionChecks = resetChecks(next.AdmissionChecks, now)
 	next.ClusterName, next.NominatedClusterNames, next.UnhealthyNodes = nil, nil, nil
+	next.NextAdmission = nil
 	for i := range next.PreemptionGates {
 		if g := &next.PreemptionGates[i]; g.Position != kueue.GateClosed {
 			g.Position, g.LastTransitionTime = kueue.GateClosed, metav1.NewTime(now)

@@ -21,6 +21,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/apply"
 	world "github.com/mlbatch/mlbatch/internal/kube/cache"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/crowd"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 	"github.com/mlbatch/mlbatch/internal/record"
@@ -49,6 +50,8 @@ type Options struct {
 	Live client.Reader
 	// Lead is nil if no other process decides.
 	Lead Lead
+	// Crowd is told how many are evicted at once, and says when reasons to wait yield to that.
+	Crowd *crowd.Crowd
 }
 
 // Loop is the decision loop.
@@ -92,6 +95,7 @@ func New(opts Options) *Loop {
 		Lifecycle: opts.Lifecycle,
 		Workers:   opts.Writers,
 		Lead:      opts.Lead,
+		Yields:    opts.Crowd.Yields,
 	})
 	return l
 }
@@ -171,6 +175,7 @@ func (l *Loop) decide(ctx context.Context) time.Duration {
 		}
 	}
 	l.world.Decided(plan)
+	l.opts.Crowd.Comes(evictions(plan))
 	l.apply.Plan(plan, l.world.Workload)
 	l.observe(ctx, len(events), plan, began)
 	select { // past usage is sampled without any event
@@ -220,4 +225,14 @@ func (l *Loop) watch(ctx context.Context) error {
 		return err
 	}
 	return f.sync(ctx)
+}
+
+// evictions is how many workloads a plan evicts.
+func evictions(plan core.Plan) (n int) {
+	for _, d := range plan {
+		if _, is := d.(core.Evict); is {
+			n++
+		}
+	}
+	return n
 }

@@ -66,6 +66,8 @@ type facts struct {
 	triesAgain time.Duration
 	lifecycle  workloadlifecycle.Config
 	now        time.Time
+	// yields is for how long it can wait yet that the job is as its author wrote it, 0 if it cannot.
+	yields time.Duration
 	// readySince is since when the job's pods are all ready; now if they are not, or it is not known.
 	readySince time.Time
 }
@@ -401,6 +403,9 @@ func keepInStep(s facts) (step, error) {
 		return step{}, err
 	}
 	if !equality.Semantic.DeepEqual(s.job, restored) && startedBefore(w) {
+		if s.yields > 0 {
+			return step{again: s.yields}, nil // starting it anew does that, too
+		}
 		return step{job: restored}, nil
 	}
 	if s.prebuilt != "" && !admission.SamePods(w.Spec.PodSets, s.facts.PodSets) {

@@ -277,6 +277,7 @@ func TestDecide(t *testing.T) {
 		// before they are.
 		readyFor time.Duration
 		blocks   bool
+		yields   time.Duration // to others that stop
 		want     outcome
 	}{
 		"reserved": {why: "quota alone lets nothing run", job: aJob(), workload: aWorkload(reserved)},
@@ -660,6 +661,24 @@ func TestDecide(t *testing.T) {
 			workload: aWorkload(preempted),
 			want:     outcome{Suspended: new(true), Selector: ssd},
 		},
+		"waiting again, while many others stop": {
+			why:      "who waits for these to stop waits for fewer writes",
+			job:      aJob(stopped, injected),
+			workload: aWorkload(preempted),
+			yields:   time.Second,
+			want:     outcome{Again: time.Second},
+		},
+		"admitted again, while many others stop": {
+			why:      "starting it writes what yielded, in one go",
+			job:      aJob(stopped, injected),
+			workload: aWorkload(notEvicted, admitted),
+			yields:   time.Second,
+			want: outcome{
+				Suspended: new(false),
+				Selector:  map[string]string{"disk": "ssd", "gpu": "h100"},
+				Event:     "Started",
+			},
+		},
 		"waiting again, cannot be restored yet": {
 			why:      "what an admission put into it is not what its author asks for",
 			job:      aJob(injected, begun),
@@ -871,8 +890,9 @@ func TestDecide(t *testing.T) {
 					Bound:   c.bound,
 					Why:     "volume node affinity conflict",
 				},
-				now:   now,
-				infos: []jobs.PodSetInfo{{Name: "main", Count: 2, NodeSelector: map[string]string{"gpu": "h100"}}},
+				now:    now,
+				yields: c.yields,
+				infos:  []jobs.PodSetInfo{{Name: "main", Count: 2, NodeSelector: map[string]string{"gpu": "h100"}}},
 			}
 			if c.leaving {
 				s.pods.Leaving = c.live

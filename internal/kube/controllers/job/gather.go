@@ -70,6 +70,7 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (fac
 	if s.pods, err = admission.PodsOf(ctx, r.opts.Client, w.Namespace, w.Name); err != nil {
 		return s, false, err
 	}
+	s.yields = r.yields(w)
 	r.try(ctx, &s)
 	if err := r.domainOf(ctx, &s); err != nil {
 		return s, false, err

@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -35,6 +36,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/apply"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/crowd"
 	"github.com/mlbatch/mlbatch/internal/kube/fairqueue"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/memo"
@@ -70,6 +72,8 @@ type Options struct {
 	Labels admission.Labels
 	// NoReclaimablePods keeps the quota of pods that are done until the job ends.
 	NoReclaimablePods bool
+	// Crowd says when it yields that a job which stopped is written as its author wrote it.
+	Crowd *crowd.Crowd
 	// Kinds are all that there are, of which some are parts of others.
 	Kinds jobs.Kinds
 }
@@ -179,6 +183,15 @@ const longestWait = 10 * time.Second
 func (r *reconciler) awaited(s *facts) bool {
 	m := r.made.Get(client.ObjectKeyFromObject(s.job))
 	return m.uid == s.job.GetUID() && s.now.Sub(m.at) < longestWait
+}
+
+// yields is for how long the job of a Workload yields still to others that stop, 0 if it has not stopped.
+func (r *reconciler) yields(w *kueue.Workload) time.Duration {
+	c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadRequeued)
+	if w.Status.Admission != nil || c == nil {
+		return 0
+	}
+	return r.opts.Crowd.Yields(c.LastTransitionTime.Time)
 }
 
 // newest reports whether a job is as the API server has it. Jobs and Workloads are
