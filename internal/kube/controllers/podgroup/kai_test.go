@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/yaml"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -92,6 +94,12 @@ func TestGroupsWithinAPodGroup(t *testing.T) {
 	if *ps.TopologyRequest.Required != "rack" ||
 		ps.Template.Annotations[kueue.TopologyGroupsAnnotation] != "topology.example.com/block=subgroup-all" {
 		t.Errorf("prefill asks for %v in %q", ps.TopologyRequest, ps.Template.Annotations)
+	}
+	if r, err := b.Reconcile(
+		t.Context(),
+		reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "g"}},
+	); r.RequeueAfter == 0 || err != nil {
+		t.Errorf("nothing tells when the PodGroup changes, and it is not looked at again: %v, %v", r, err)
 	}
 	another := func(p *corev1.Pod) { p.Annotations[kueue.RoleHashAnnotation] = "decode-2" }
 	for _, p := range []*corev1.Pod{managed("d", within("prefill")), managed("e", within("decode"), another)} {

@@ -13,11 +13,11 @@ import (
 )
 
 // partedSet is a set of groups whose parts are each in one rack; leader says whether the leader has a template of its own.
-func partedSet(
+func partedSet( //nolint:revive // facts about the set
 	t *testing.T,
 	leader, excluded bool,
 	size, of int,
-) *api.LeaderWorkerSet { //nolint:revive // facts about the set
+) *api.LeaderWorkerSet {
 	t.Helper()
 	own, policy := "", "LeaderWorker"
 	if leader {

@@ -375,16 +375,17 @@ func TestValidateChange(t *testing.T) {
 		was, change func(*corev1.Pod)
 		refused     bool
 	}{
-		"the gate":             {func(*corev1.Pod) {}, started, true},
-		"the finalizer":        {func(*corev1.Pod) {}, func(p *corev1.Pod) { p.Finalizers = nil }, true},
-		"the group":            {func(*corev1.Pod) {}, alone, true},
-		"the role":             {func(*corev1.Pod) {}, note(kueue.RoleHashAnnotation, "x"), true},
-		"the Workload":         {runs, note(kueue.WorkloadAnnotation, "x"), true},
-		"the mark":             {runs, func(p *corev1.Pod) { delete(p.Labels, kueue.ManagedLabel) }, true},
-		"the queue, held":      {func(*corev1.Pod) {}, func(p *corev1.Pod) { p.Labels[kueue.QueueNameLabel] = "x" }, false},
-		"the queue, started":   {started, func(p *corev1.Pod) { p.Labels[kueue.QueueNameLabel] = "x" }, true},
-		"something else":       {runs, func(p *corev1.Pod) { p.Labels["app"] = "x" }, false},
-		"that it is not final": {runs, final, false},
+		"the gate":              {func(*corev1.Pod) {}, started, true},
+		"the finalizer":         {func(*corev1.Pod) {}, func(p *corev1.Pod) { p.Finalizers = nil }, true},
+		"the group":             {func(*corev1.Pod) {}, alone, true},
+		"the part of the group": {func(*corev1.Pod) {}, func(p *corev1.Pod) { p.Labels[podmeta.SubGroupLabel] = "x" }, true},
+		"the role":              {func(*corev1.Pod) {}, note(kueue.RoleHashAnnotation, "x"), true},
+		"the Workload":          {runs, note(kueue.WorkloadAnnotation, "x"), true},
+		"the mark":              {runs, func(p *corev1.Pod) { delete(p.Labels, kueue.ManagedLabel) }, true},
+		"the queue, held":       {func(*corev1.Pod) {}, func(p *corev1.Pod) { p.Labels[kueue.QueueNameLabel] = "x" }, false},
+		"the queue, started":    {started, func(p *corev1.Pod) { p.Labels[kueue.QueueNameLabel] = "x" }, true},
+		"something else":        {runs, func(p *corev1.Pod) { p.Labels["app"] = "x" }, false},
+		"that it is not final":  {runs, final, false},
 	} {
 		was := aPod("a", 0)
 		tc.was(was)
