@@ -47,7 +47,8 @@ type write struct {
 // next decides what has to be done about the PodGroup of a Workload.
 func next(s written, own jobs.Schedulers) write {
 	w, g := s.workload, s.group
-	wanted := admission.IsGang(w) && !s.other
+	// Pods of groups name one only where mlbatch's scheduler binds them: see the webhook of pods.
+	wanted := admission.IsGang(w) && !s.other && (!convert.OfGroup(w) || bindsAll(w, own))
 	switch {
 	case w.DeletionTimestamp != nil || convert.Finished(w):
 		return write{} // it goes with the Workload
@@ -104,9 +105,7 @@ func groupOf(w *kueue.Workload, own jobs.Schedulers) *schedulingv1beta1.PodGroup
 			DisruptionMode:    &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}},
 		},
 	}
-	if slices.ContainsFunc(w.Spec.PodSets, func(ps kueue.PodSet) bool {
-		return !own.Own(own.Of(ps.Template.Spec.SchedulerName))
-	}) {
+	if !bindsAll(w, own) {
 		out.Spec.SchedulingPolicy.Basic = &schedulingv1beta1.BasicSchedulingPolicy{}
 		return out
 	}
@@ -117,6 +116,13 @@ func groupOf(w *kueue.Workload, own jobs.Schedulers) *schedulingv1beta1.PodGroup
 		}
 	}
 	return out
+}
+
+// bindsAll reports whether mlbatch's scheduler binds all pods of a Workload.
+func bindsAll(w *kueue.Workload, own jobs.Schedulers) bool {
+	return !slices.ContainsFunc(w.Spec.PodSets, func(ps kueue.PodSet) bool {
+		return !own.Own(own.Of(ps.Template.Spec.SchedulerName))
+	})
 }
 
 // common is what something is for all pod sets of a Workload, "" if it is not the same for all.
@@ -159,7 +165,7 @@ func required(w *kueue.Workload) string {
 }
 
 // together is how many pods of a Workload start together: those that it was admitted with, or asks for, without those
-// that are done and those that come after others.
+// that come after others.
 func together(w *kueue.Workload) int32 {
 	n := 0
 	if w.Status.Admission == nil {
@@ -172,7 +178,7 @@ func together(w *kueue.Workload) int32 {
 	}
 	for _, s := range gang.FromWorkload(w).Sets {
 		if !s.Later {
-			n += s.Need()
+			n += s.Count - s.Unasked
 		}
 	}
 	return int32(max(n, 1)) //nolint:gosec // counts of pods are small
