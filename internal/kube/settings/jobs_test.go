@@ -20,7 +20,6 @@ func TestJobOptions(t *testing.T) {
 		System, Lab      bool // whether jobs of these namespaces wait at all
 		Labels           []string
 		Groups           bool
-		Groups           bool
 		Gates            manager.Gates
 	}
 	cases := map[string]struct {
