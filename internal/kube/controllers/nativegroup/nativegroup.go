@@ -99,7 +99,8 @@ type Options struct {
 
 type reconciler struct{ Options }
 
-// SetupWithManager starts the controller. The cache must have Index, and admission.JobIndex of Workloads and PodGroups.
+// SetupWithManager starts the controller. The cache must have Index and admission.PodIndex, and admission.JobIndex of
+// Workloads and PodGroups.
 func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	r := &reconciler{opts}
 	named := predicate.NewPredicateFuncs(func(o client.Object) bool { return len(IndexPod(o)) > 0 })

@@ -34,6 +34,8 @@ type written struct {
 	other bool
 	// used: pods that have not ended name it.
 	used bool
+	// unnamed: pods that run do not, since they were made before it was written.
+	unnamed bool
 }
 
 // write is what has to be done about it. At most one is set.
@@ -48,7 +50,7 @@ type write struct {
 func next(s written, own jobs.Schedulers) write {
 	w, g := s.workload, s.group
 	// Pods of groups name one only where mlbatch's scheduler binds them: see the webhook of pods.
-	wanted := admission.IsGang(w) && !s.other && (!convert.OfGroup(w) || bindsAll(w, own))
+	wanted := admission.IsGang(w) && !s.other && !s.unnamed && (!convert.OfGroup(w) || bindsAll(w, own))
 	switch {
 	case w.DeletionTimestamp != nil || convert.Finished(w):
 		return write{} // it goes with the Workload
@@ -207,6 +209,19 @@ func (r *reconciler) write(
 		return false, 0, err
 	}
 	s.used = slices.ContainsFunc(pods, unfinished)
+	var counted corev1.PodList
+	if err := r.Client.List(
+		ctx,
+		&counted,
+		client.InNamespace(key.Namespace),
+		client.MatchingFields{admission.PodIndex: key.Name},
+		client.UnsafeDisableDeepCopy,
+	); err != nil {
+		return false, 0, fmt.Errorf("list pods of workload %s: %w", key, err)
+	}
+	s.unnamed = slices.ContainsFunc(counted.Items, func(p corev1.Pod) bool {
+		return unfinished(&p) && p.DeletionTimestamp == nil && nameOf(&p) == ""
+	})
 	todo := next(s, r.Schedulers)
 	switch {
 	case todo.create != nil:

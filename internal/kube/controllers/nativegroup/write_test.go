@@ -183,17 +183,19 @@ func TestNext(t *testing.T) {
 		"it got another, and pods name ours": {
 			"it would not go", written{workload: plain(), group: is(plain()), other: true, used: true}, nothing,
 		},
-		"as it is":        {"it says the same", written{workload: plain(), group: is(plain())}, nothing},
-		"another size":    {"that can be changed", written{workload: gangOf(set("a", 3, inOne(rack, ""))), group: is(plain())}, least},
-		"another domain":  {"that cannot", written{workload: plain(), group: is(plain(), elsewhere)}, remove},
-		"no topologies":   {"the API server drops them", written{workload: plain(), group: is(gangOf(set("a", 2)))}, nothing},
-		"it waits anew":   {"else it says that it does not", written{workload: plain(), group: is(plain(), scheduled)}, remove},
-		"its pods end":    {"they are waited for", written{workload: plain(), group: is(plain(), scheduled), used: true}, nothing},
-		"it is admitted":  {"its pods are about to name it", written{workload: with(plain(), given(2)), group: is(plain(), elsewhere)}, nothing},
-		"a user's":        {"it is not taken over", written{workload: gangOf(set("a", 3)), group: is(plain(), func(g *schedulingv1beta1.PodGroup) { g.OwnerReferences = nil })}, nothing},
-		"an earlier one":  {"it goes with its Workload", written{workload: gangOf(set("a", 3)), group: is(with(plain(), func(w *kueue.Workload) { w.UID = "earlier" }))}, nothing},
-		"it is finished":  {"nothing comes of it", written{workload: with(plain(), finished)}, nothing},
-		"it goes already": {"it is made anew then", written{workload: plain(), group: is(plain(), elsewhere, func(g *schedulingv1beta1.PodGroup) { g.DeletionTimestamp = new(metav1.NewTime(now)) })}, nothing},
+		"it runs without":  {"it would say that it waits", written{workload: plain(), unnamed: true}, nothing},
+		"it started early": {"the same", written{workload: plain(), group: is(plain()), unnamed: true}, remove},
+		"as it is":         {"it says the same", written{workload: plain(), group: is(plain())}, nothing},
+		"another size":     {"that can be changed", written{workload: gangOf(set("a", 3, inOne(rack, ""))), group: is(plain())}, least},
+		"another domain":   {"that cannot", written{workload: plain(), group: is(plain(), elsewhere)}, remove},
+		"no topologies":    {"the API server drops them", written{workload: plain(), group: is(gangOf(set("a", 2)))}, nothing},
+		"it waits anew":    {"else it says that it does not", written{workload: plain(), group: is(plain(), scheduled)}, remove},
+		"its pods end":     {"they are waited for", written{workload: plain(), group: is(plain(), scheduled), used: true}, nothing},
+		"it is admitted":   {"its pods are about to name it", written{workload: with(plain(), given(2)), group: is(plain(), elsewhere)}, nothing},
+		"a user's":         {"it is not taken over", written{workload: gangOf(set("a", 3)), group: is(plain(), func(g *schedulingv1beta1.PodGroup) { g.OwnerReferences = nil })}, nothing},
+		"an earlier one":   {"it goes with its Workload", written{workload: gangOf(set("a", 3)), group: is(with(plain(), func(w *kueue.Workload) { w.UID = "earlier" }))}, nothing},
+		"it is finished":   {"nothing comes of it", written{workload: with(plain(), finished)}, nothing},
+		"it goes already":  {"it is made anew then", written{workload: plain(), group: is(plain(), elsewhere, func(g *schedulingv1beta1.PodGroup) { g.DeletionTimestamp = new(metav1.NewTime(now)) })}, nothing},
 	} {
 		todo, got := next(tc.s, own()), nothing
 		switch {
@@ -264,6 +266,20 @@ func TestPodGroupsOfJobsSayHowTheyStand(t *testing.T) {
 	}
 	if status, _ := r.said(t); status != "True" {
 		t.Errorf("two pods have nodes, and it says %s", status)
+	}
+}
+
+// A job whose pods ran before PodGroups were written gets none, which would say for ever that they wait.
+func TestJobsThatRanBeforeHaveNoPodGroup(t *testing.T) {
+	early := queued("a", onNode, func(p *corev1.Pod) {
+		p.Labels, p.Annotations = nil, map[string]string{kueue.WorkloadAnnotation: "g"}
+		p.Spec.SchedulingGroup = nil
+	})
+	r := writing(with(gangOf(set("a", 2)), given(2)), early)
+	r.again(t)
+	err := r.Client.Get(t.Context(), types.NamespacedName{Namespace: "blue", Name: "g"}, &schedulingv1beta1.PodGroup{})
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("it has one: %v", err)
 	}
 }
 
