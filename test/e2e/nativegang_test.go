@@ -249,12 +249,28 @@ func TestPodGroupsAreWritten(t *testing.T) {
 		t.Errorf("its constraints are %+v", g.Spec.SchedulingConstraints)
 	}
 
-	create(t, alice, fmt.Sprintf(`{apiVersion: kubeflow.org/v1, kind: PyTorchJob, metadata: {name: torch, labels: {kueue.x-k8s.io/queue-name: default-queue}},
+	create(
+		t,
+		alice,
+		fmt.Sprintf(
+			`{apiVersion: kubeflow.org/v1, kind: PyTorchJob, metadata: {name: torch, labels: {kueue.x-k8s.io/queue-name: default-queue}},
 		spec: {pytorchReplicaSpecs: {Master: {replicas: 1, template: {%[1]s}}, Worker: {replicas: 2, template: {%[1]s}}}}}`,
-		fmt.Sprintf(pods, "pytorch", 1)), "blue")
-	create(t, alice, `{apiVersion: workload.codeflare.dev/v1beta2, kind: AppWrapper, metadata: {name: wrap, labels: {kueue.x-k8s.io/queue-name: default-queue}}, spec: {components: [
+			fmt.Sprintf(pods, "pytorch", 1),
+		),
+		"blue",
+	)
+	create(
+		t,
+		alice,
+		`{apiVersion: workload.codeflare.dev/v1beta2, kind: AppWrapper, metadata: {name: wrap, labels: {kueue.x-k8s.io/queue-name: default-queue}}, spec: {components: [
 		{template: {apiVersion: batch/v1, kind: Job, metadata: {name: wrapped}, spec: {parallelism: 2, completions: 2, template: {`+
-		fmt.Sprintf(pods, "c", 1)+`}}}}]}}`, "blue")
+			fmt.Sprintf(
+				pods,
+				"c",
+				1,
+			)+`}}}}]}}`,
+		"blue",
+	)
 	for owner, n := range map[string]int{"torch": 3, "wrapped": 2} {
 		eventually(t, "all pods of "+owner+" name one", ofNativeGroup(t, owner, n))
 	}
@@ -265,7 +281,11 @@ func TestPodGroupsAreWritten(t *testing.T) {
 			`kueue.x-k8s.io/pod-group-total-count: "2"`, ""), "blue")
 	}
 	runInOneRack(t, "pair", 2)
-	if g := nativeGroupCalled(t, "pair"); len(g.OwnerReferences) > 0 || g.Spec.SchedulingPolicy.Gang.MinCount != 7 {
+	if g := nativeGroupCalled(
+		t,
+		"pair",
+	); len(g.OwnerReferences) > 0 ||
+		g.Spec.SchedulingPolicy.Gang.MinCount != 7 {
 		t.Errorf("a user's PodGroup of a group's name was taken over: %+v", g)
 	}
 	smaller := client.RawPatch(
@@ -286,7 +306,12 @@ func TestPodGroupsAreWritten(t *testing.T) {
 		}
 		return ""
 	})
-	create(t, alice, queuedPod("stranger", 1, 1000000, "", "", "schedulingGroup: {podGroupName: "+g.Name+"}"), "blue")
+	create(
+		t,
+		alice,
+		queuedPod("stranger", 1, 1000000, "", "", "schedulingGroup: {podGroupName: "+g.Name+"}"),
+		"blue",
+	)
 	eventually(t, "a pod that is not of the job is told that it cannot join", func() string {
 		var all corev1.EventList
 		if err := alice.List(t.Context(), &all, client.InNamespace("blue")); err != nil {
@@ -301,7 +326,11 @@ func TestPodGroupsAreWritten(t *testing.T) {
 	})
 
 	near := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "near"}}
-	if err := alice.Delete(t.Context(), near, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+	if err := alice.Delete(
+		t.Context(),
+		near,
+		client.PropagationPolicy(metav1.DeletePropagationBackground),
+	); err != nil {
 		t.Fatal(err)
 	}
 	if err := alice.Delete(

@@ -61,13 +61,20 @@ func TestPodGroupOf(t *testing.T) {
 		if err != nil || got != tc.want {
 			t.Errorf("%s (%s): %v, %v, want %v", name, tc.why, got, err, tc.want)
 		}
-		if got, err := admission.PodGroupOf(t.Context(), nil, w, admission.Labels{}); err != nil || got != admission.NoPodGroup {
+		if got, err := admission.PodGroupOf(
+			t.Context(),
+			nil,
+			w,
+			admission.Labels{},
+		); err != nil ||
+			got != admission.NoPodGroup {
 			t.Errorf("%s: where none are written it is %v, %v", name, got, err)
 		}
 		w := w.DeepCopy()
 		w.Status.Admission = &kueue.Admission{PodSetAssignments: []kueue.PodSetAssignment{{Name: "main"}}}
 		infos, err := admission.Infos(t.Context(), c, w, admission.Labels{PodGroups: true})
-		if err != nil || (infos[0].Annotations[kueue.NativePodGroupAnnotation] == "w") != (tc.want == admission.Written) {
+		if err != nil ||
+			(infos[0].Annotations[kueue.NativePodGroupAnnotation] == "w") != (tc.want == admission.Written) {
 			t.Errorf("%s: its pods get %v, %v", name, infos, err)
 		}
 	}

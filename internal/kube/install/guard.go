@@ -95,10 +95,12 @@ func podGroupGuards(conditions []admissionregistrationv1.MatchCondition) []clien
 	about := written(podmeta.NativeGroup, "podgroups")
 	about.Operations = append(about.Operations, admissionregistrationv1.Delete)
 	const ours = ".metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false) && o.kind == 'Workload' && o.apiVersion.startsWith('kueue.x-k8s.io/'))"
-	return guard(podGroupGuard, about, conditions, []admissionregistrationv1.Validation{{
-		Expression: "(request.operation == 'DELETE' || object" + ours + ") && (request.operation == 'CREATE' || oldObject" + ours + ")",
-		Message:    "the controller may write and delete PodGroups of Workloads only",
-	}})
+	return guard(podGroupGuard, about, conditions, []admissionregistrationv1.Validation{
+		{
+			Expression: "(request.operation == 'DELETE' || object" + ours + ") && (request.operation == 'CREATE' || oldObject" + ours + ")",
+			Message:    "the controller may write and delete PodGroups of Workloads only",
+		},
+	})
 }
 
 // whereGuards are a policy that lets the controller bind TeamRole where jobs run, as package

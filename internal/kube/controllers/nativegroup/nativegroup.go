@@ -179,24 +179,22 @@ func request(namespace, name string) reconcile.Request {
 
 // Reconcile writes one PodGroup, if it is one that is written here, or its condition, if that has changed.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	var g schedulingv1beta1.PodGroup
-	err := r.Client.Get(ctx, req.NamespacedName, &g)
-	if client.IgnoreNotFound(err) != nil {
-		return reconcile.Result{}, fmt.Errorf("read PodGroup %s: %w", req, err)
+	g, err := r.read(ctx, req.NamespacedName)
+	if err != nil {
+		return reconcile.Result{}, err
 	}
-	missing := err != nil
-	if r.Labels.PodGroups && (missing || admission.OfWorkload(&g) != "") {
-		if changed, again, err := r.write(ctx, req.NamespacedName, &g, missing); changed || err != nil {
+	if r.Labels.PodGroups && (g == nil || admission.OfWorkload(g) != "") {
+		if changed, again, err := r.write(ctx, req.NamespacedName, g); changed || err != nil {
 			return reconcile.Result{RequeueAfter: again}, err
 		}
 	}
-	if missing {
+	if g == nil {
 		return reconcile.Result{}, nil
 	}
 	if apimeta.IsStatusConditionTrue(g.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled) {
 		return reconcile.Result{}, nil // for good
 	}
-	s, err := r.gather(ctx, &g)
+	s, err := r.gather(ctx, g)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -210,7 +208,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, nil
 	}
 	err = r.Client.Status().
-		Patch(ctx, next, client.MergeFromWithOptions(&g, client.MergeFromWithOptimisticLock{}))
+		Patch(ctx, next, client.MergeFromWithOptions(g, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: conflictPause}, nil
 	}
@@ -266,6 +264,22 @@ func (r *reconciler) gather(ctx context.Context, g *schedulingv1beta1.PodGroup) 
 		return s, fmt.Errorf("read workload %s/%s: %w", g.Namespace, name, err)
 	}
 	return s, nil
+}
+
+// read is a PodGroup, nil if there is none.
+func (r *reconciler) read(
+	ctx context.Context,
+	key types.NamespacedName,
+) (*schedulingv1beta1.PodGroup, error) {
+	var g schedulingv1beta1.PodGroup
+	err := r.Client.Get(ctx, key, &g)
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read PodGroup %s: %w", key, err)
+	}
+	return &g, nil
 }
 
 // naming are the pods that name a PodGroup.

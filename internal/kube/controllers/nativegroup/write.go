@@ -183,21 +183,17 @@ func together(w *kueue.Workload) int32 {
 			n += s.Count - s.Unasked
 		}
 	}
-	return int32(max(n, 1)) //nolint:gosec // counts of pods are small
+	return int32(max(n, 1))
 }
 
-// write brings the PodGroup of a Workload up to date; g is the one of its name, unless that is missing. True if it was
+// write brings the PodGroup of a Workload up to date; g is the one of its name, nil if there is none. True if it was
 // changed, which leads back here, or could not be: then again says when to try anew.
 func (r *reconciler) write(
 	ctx context.Context,
 	key types.NamespacedName,
 	g *schedulingv1beta1.PodGroup,
-	missing bool,
 ) (changed bool, again time.Duration, err error) {
-	s := written{workload: &kueue.Workload{}}
-	if !missing {
-		s.group = g
-	}
+	s := written{workload: &kueue.Workload{}, group: g}
 	if err := r.Client.Get(ctx, key, s.workload, client.UnsafeDisableDeepCopy); err != nil {
 		return false, 0, client.IgnoreNotFound(err)
 	}

@@ -127,7 +127,8 @@ func TestGroupOf(t *testing.T) {
 		"two classes": {"a PodGroup has one", gangOf(set("a", 1, ofClass("high")), set("b", 1, ofClass("low"))), says{Least: 2}},
 		"another scheduler": {
 			"it would wait for pods that come later, and for its own choice of a rack",
-			gangOf(set("a", 2, inOne(rack, ""), boundBy("other"))), says{},
+			gangOf(set("a", 2, inOne(rack, ""), boundBy("other"))),
+			says{},
 		},
 	} {
 		schedulers := own()
@@ -230,7 +231,10 @@ func writing(objects ...client.Object) *reconciler {
 
 func (r *reconciler) again(t *testing.T) reconcile.Result {
 	t.Helper()
-	out, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "g"}})
+	out, err := r.Reconcile(
+		t.Context(),
+		reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "blue", Name: "g"}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +281,11 @@ func TestJobsThatRanBeforeHaveNoPodGroup(t *testing.T) {
 	})
 	r := writing(with(gangOf(set("a", 2)), given(2)), early)
 	r.again(t)
-	err := r.Client.Get(t.Context(), types.NamespacedName{Namespace: "blue", Name: "g"}, &schedulingv1beta1.PodGroup{})
+	err := r.Client.Get(
+		t.Context(),
+		types.NamespacedName{Namespace: "blue", Name: "g"},
+		&schedulingv1beta1.PodGroup{},
+	)
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("it has one: %v", err)
 	}

@@ -122,7 +122,9 @@ func TestPodGroupsThatSayNothing(t *testing.T) {
 func TestPodGroupsThatWereWrittenAreNoInput(t *testing.T) {
 	w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "g", UID: "uid-g"}}
 	g := native(gang(1))
-	g.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(w, kueue.GroupVersion.WithKind("Workload"))}
+	g.OwnerReferences = []metav1.OwnerReference{
+		*metav1.NewControllerRef(w, kueue.GroupVersion.WithKind("Workload")),
+	}
 	b := newBench(t, g, managed("a", ofPodGroup(podmeta.NativeGroup)))
 	b.settle("g")
 	if got := b.reasons(); b.workload("g") != nil || !slices.Equal(got, []string{eventMismatch}) {
