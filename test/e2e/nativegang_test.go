@@ -3,15 +3,20 @@ package e2e_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mlbatch/mlbatch/internal/local/names"
 )
 
 // simulatedRack is the label of racks of mlbatch up.
@@ -26,6 +31,25 @@ func withNativeGangs(t *testing.T) {
 		"--kube-feature-gates", "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,WorkloadWithJob=true",
 		"--kube-runtime-config", "scheduling.k8s.io/v1beta1=true",
 	)
+}
+
+// ofNativeGroup says that so many pods whose names begin with that of their owner name one PodGroup, which their job has.
+func ofNativeGroup(t *testing.T, owner string, n int) func() string {
+	t.Helper()
+	return func() string {
+		pods, groups := podsCalled(t, owner), map[string]bool{}
+		for _, p := range pods {
+			name := ""
+			if g := p.Spec.SchedulingGroup; g != nil {
+				name = *g.PodGroupName
+			}
+			groups[name] = true
+		}
+		if len(pods) != n || len(groups) != 1 || groups[""] {
+			return fmt.Sprintf("%d pods are in %v", len(pods), groups)
+		}
+		return ""
+	}
 }
 
 // nativeGroup creates a PodGroup of a gang in one rack.
@@ -190,4 +214,152 @@ func TestNativeGangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "what was scheduled once stays so", nativelyScheduled(t, "train", yes, "Scheduled", "8"))
+}
+
+// TestPodGroupsAreWritten: where that is asked for, each gang has a PodGroup of Kubernetes that its pods name, whoever makes
+// them. It says how the job stands and goes with it; nobody confuses mlbatch by it, and what users made is left alone.
+func TestPodGroupsAreWritten(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	const asked = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\nintegrations: {writePodGroups: true}\n"
+	if err := os.WriteFile(file, []byte(asked), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	another(
+		t,
+		"--config", file, "--nodes", "12", "--racks", "3",
+		"--kube-feature-gates", "GenericWorkload=true,TopologyAwareWorkloadScheduling=true",
+		"--kube-runtime-config", "scheduling.k8s.io/v1beta1=true",
+	)
+	alice, controller := user(t, "alice"), user(t, names.ControllerUser)
+	const yes, no = metav1.ConditionTrue, metav1.ConditionFalse
+	const pods = `spec: {restartPolicy: Never, terminationGracePeriodSeconds: 0, containers: [
+		{name: %s, image: busybox, command: [sleep, "1000000"], resources: {limits: {nvidia.com/gpu: %d}}}]}`
+	const job = `{apiVersion: batch/v1, kind: Job, metadata: {name: %s, labels: {kueue.x-k8s.io/queue-name: default-queue}}, spec: {
+		parallelism: %[2]d, completions: %[2]d, template: {metadata: {annotations: {kueue.x-k8s.io/podset-required-topology: ` + simulatedRack + `}}, %[3]s}}}`
+
+	create(t, alice, fmt.Sprintf(job, "wide", 5, fmt.Sprintf(pods, "c", 8)), "blue")
+	eventually(t, "the PodGroup says why the job waits",
+		nativelyScheduled(t, "job-wide-", no, "Unschedulable", "no "+simulatedRack))
+	create(t, alice, fmt.Sprintf(job, "near", 3, fmt.Sprintf(pods, "c", 8)), "blue")
+	runInOneRack(t, "near", 3)
+	eventually(t, "pods that Kubernetes makes name it", ofNativeGroup(t, "near", 3))
+	eventually(t, "it says that they have their nodes", nativelyScheduled(t, "job-near-", yes, "Scheduled", "3"))
+	g := nativeGroupCalled(t, "job-near-")
+	if g.Spec.SchedulingConstraints == nil || g.Spec.SchedulingConstraints.Topology[0].Key != simulatedRack {
+		t.Errorf("its constraints are %+v", g.Spec.SchedulingConstraints)
+	}
+
+	create(
+		t,
+		alice,
+		fmt.Sprintf(
+			`{apiVersion: kubeflow.org/v1, kind: PyTorchJob, metadata: {name: torch, labels: {kueue.x-k8s.io/queue-name: default-queue}},
+		spec: {pytorchReplicaSpecs: {Master: {replicas: 1, template: {%[1]s}}, Worker: {replicas: 2, template: {%[1]s}}}}}`,
+			fmt.Sprintf(pods, "pytorch", 1),
+		),
+		"blue",
+	)
+	create(
+		t,
+		alice,
+		`{apiVersion: workload.codeflare.dev/v1beta2, kind: AppWrapper, metadata: {name: wrap, labels: {kueue.x-k8s.io/queue-name: default-queue}}, spec: {components: [
+		{template: {apiVersion: batch/v1, kind: Job, metadata: {name: wrapped}, spec: {parallelism: 2, completions: 2, template: {`+
+			fmt.Sprintf(
+				pods,
+				"c",
+				1,
+			)+`}}}}]}}`,
+		"blue",
+	)
+	for owner, n := range map[string]int{"torch": 3, "wrapped": 2} {
+		eventually(t, "all pods of "+owner+" name one", ofNativeGroup(t, owner, n))
+	}
+
+	nativeGroup(t, alice, "pair", 7)
+	for _, name := range []string{"pair-0", "pair-1"} {
+		create(t, alice, queuedPod(name, 1, 1000000, "kueue.x-k8s.io/pod-group-name: pair",
+			`kueue.x-k8s.io/pod-group-total-count: "2"`, ""), "blue")
+	}
+	runInOneRack(t, "pair", 2)
+	if g := nativeGroupCalled(
+		t,
+		"pair",
+	); len(g.OwnerReferences) > 0 ||
+		g.Spec.SchedulingPolicy.Gang.MinCount != 7 {
+		t.Errorf("a user's PodGroup of a group's name was taken over: %+v", g)
+	}
+	smaller := client.RawPatch(
+		"application/merge-patch+json",
+		[]byte(`{"spec":{"schedulingPolicy":{"gang":{"minCount":1}}}}`),
+	)
+	if err := controller.Patch(t.Context(), nativeGroupCalled(t, "pair"), smaller); err == nil ||
+		!strings.Contains(err.Error(), "PodGroups of Workloads only") {
+		t.Errorf("the controller changes PodGroups of users: %v", err)
+	}
+
+	if err := alice.Patch(t.Context(), nativeGroupCalled(t, "job-near-"), smaller); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "what a user changes is put right", func() string {
+		if n := nativeGroupCalled(t, "job-near-").Spec.SchedulingPolicy.Gang.MinCount; n != 3 {
+			return fmt.Sprintf("its minCount is %d", n)
+		}
+		return ""
+	})
+	create(
+		t,
+		alice,
+		queuedPod("stranger", 1, 1000000, "", "", "schedulingGroup: {podGroupName: "+g.Name+"}"),
+		"blue",
+	)
+	eventually(t, "a pod that is not of the job is told that it cannot join", func() string {
+		var all corev1.EventList
+		if err := alice.List(t.Context(), &all, client.InNamespace("blue")); err != nil {
+			return err.Error()
+		}
+		if !slices.ContainsFunc(all.Items, func(e corev1.Event) bool {
+			return e.InvolvedObject.Name == "stranger" && e.Reason == "GroupMismatch"
+		}) {
+			return "there is no such event"
+		}
+		return ""
+	})
+
+	near := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "near"}}
+	if err := alice.Delete(
+		t.Context(),
+		near,
+		client.PropagationPolicy(metav1.DeletePropagationBackground),
+	); err != nil {
+		t.Fatal(err)
+	}
+	if err := alice.Delete(
+		t.Context(),
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "stranger"}},
+	); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it goes with the job", func() string {
+		if g := nativeGroupCalled(t, "job-near-"); g != nil {
+			return "it is there still"
+		}
+		return ""
+	})
+}
+
+// nativeGroupCalled is the PodGroup whose name begins so, nil if there is none.
+func nativeGroupCalled(t *testing.T, prefix string) *schedulingv1beta1.PodGroup {
+	t.Helper()
+	var all schedulingv1beta1.PodGroupList
+	if err := user(t, "").List(t.Context(), &all, client.InNamespace("blue")); err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(
+		all.Items,
+		func(g schedulingv1beta1.PodGroup) bool { return strings.HasPrefix(g.Name, prefix) },
+	)
+	if i < 0 {
+		return nil
+	}
+	return &all.Items[i]
 }

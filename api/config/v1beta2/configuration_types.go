@@ -173,6 +173,9 @@ type Integrations struct {
 	Modes map[string]KindMode `json:"modes,omitempty"`
 	// LabelKeysToCopy are the labels of a job that its Workload gets too.
 	LabelKeysToCopy []string `json:"labelKeysToCopy,omitempty"`
+	// WritePodGroups writes a PodGroup of Kubernetes (scheduling.k8s.io/v1beta1) for each gang, where the API server
+	// has them, so that other programs know which pods are one. Kueue has no such field.
+	WritePodGroups bool `json:"writePodGroups,omitempty"`
 }
 
 // KindMode is what is done with jobs of a kind.

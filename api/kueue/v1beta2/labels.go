@@ -126,6 +126,9 @@ const (
 	// ComputeDomainClaimAnnotation, on a pod, names the ResourceClaimTemplate of the ComputeDomain that it is in. The
 	// admission writes it, and the webhook of pods adds the claim.
 	ComputeDomainClaimAnnotation = "mlbatch.dev/compute-domain-claim"
+	// NativePodGroupAnnotation, on a pod, names the PodGroup of Kubernetes (scheduling.k8s.io) that was written for its
+	// Workload. The admission writes it, and the webhook of pods adds spec.schedulingGroup.
+	NativePodGroupAnnotation = "mlbatch.dev/native-pod-group"
 	// MinimumRuntimeAnnotation, on a ClusterQueue or a WorkloadPriorityClass, is for how long their workloads are not
 	// evicted for others, a duration such as "30m". What the class says goes before the queue.
 	MinimumRuntimeAnnotation = "mlbatch.dev/minimum-runtime"

@@ -19,6 +19,8 @@ import (
 type Labels struct {
 	// NoQueues leaves the names of the queues off.
 	NoQueues bool
+	// PodGroups: PodGroups of Kubernetes are written for Workloads, and their pods name them.
+	PodGroups bool
 }
 
 // Infos says what the admission adds to the pods of each pod set: the labels
@@ -31,6 +33,10 @@ func Infos(ctx context.Context, c client.Reader, w *kueue.Workload, o Labels) ([
 	), kueue.ComputeDomainClaims(
 		w,
 	)
+	group, err := PodGroupOf(ctx, c, w, o)
+	if err != nil {
+		return nil, err
+	}
 	for _, a := range w.Status.Admission.PodSetAssignments {
 		info := jobs.PodSetInfo{
 			Name:         string(a.Name),
@@ -42,6 +48,9 @@ func Infos(ctx context.Context, c client.Reader, w *kueue.Workload, o Labels) ([
 		}
 		if template := domains[a.Name]; template != "" {
 			info.Annotations[kueue.ComputeDomainClaimAnnotation] = template
+		}
+		if group == Written {
+			info.Annotations[kueue.NativePodGroupAnnotation] = w.Name
 		}
 		if !o.NoQueues {
 			queueLabels(info.Labels, w)

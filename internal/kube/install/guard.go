@@ -13,15 +13,17 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/rights"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 	"github.com/mlbatch/mlbatch/internal/kube/webhook"
 )
 
 // bindingGuard names the policy that bounds what the controller may bind, whereGuard the one
 // that bounds where, and execGuard the one that keeps it from running commands in pods.
 const (
-	bindingGuard = "mlbatch-controller-binding"
-	whereGuard   = "mlbatch-controller-where"
-	execGuard    = "mlbatch-controller-exec"
+	bindingGuard  = "mlbatch-controller-binding"
+	podGroupGuard = "mlbatch-controller-podgroup"
+	whereGuard    = "mlbatch-controller-where"
+	execGuard     = "mlbatch-controller-exec"
 )
 
 // bindingGuards are a policy for the bindings that the controller makes. To make
@@ -83,7 +85,22 @@ func bindingGuards(o Options) []client.Object {
 	binds := guard(bindingGuard, written(rbacv1.GroupName, "rolebindings"), conditions, rules)
 	binds = append(binds, whereGuards(conditions[:1])...)
 	binds = append(binds, roleGuards(conditions[:1], rules[2:])...)
+	binds = append(binds, podGroupGuards(conditions[:1])...)
 	return append(binds, execGuards(conditions[:1])...)
+}
+
+// podGroupGuards are a policy that leaves the controller the PodGroups of Kubernetes that it writes for Workloads, and
+// none that somebody else wrote: those say how pods of users start.
+func podGroupGuards(conditions []admissionregistrationv1.MatchCondition) []client.Object {
+	about := written(podmeta.NativeGroup, "podgroups")
+	about.Operations = append(about.Operations, admissionregistrationv1.Delete)
+	const ours = ".metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false) && o.kind == 'Workload' && o.apiVersion.startsWith('kueue.x-k8s.io/'))"
+	return guard(podGroupGuard, about, conditions, []admissionregistrationv1.Validation{
+		{
+			Expression: "(request.operation == 'DELETE' || object" + ours + ") && (request.operation == 'CREATE' || oldObject" + ours + ")",
+			Message:    "the controller may write and delete PodGroups of Workloads only",
+		},
+	})
 }
 
 // whereGuards are a policy that lets the controller bind TeamRole where jobs run, as package

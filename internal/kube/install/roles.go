@@ -395,7 +395,9 @@ func teamRules(all jobs.Kinds) []rbacv1.PolicyRule {
 	domains := jobs.ComputeDomainGVK().Group
 	rules = append(rules,
 		allow(domains, []string{"create", "delete", "get", "list"}, "computedomains"),
-		allow("resource.k8s.io", []string{"get"}, "resourceclaimtemplates"))
+		allow("resource.k8s.io", []string{"get"}, "resourceclaimtemplates"),
+		// PodGroups that are written for gangs: see podGroupGuards.
+		allow(podmeta.NativeGroup, []string{"create", "delete", "patch"}, "podgroups"))
 	if all.Operated() {
 		rules = append(rules, allow("", []string{"create", "delete"}, "pods", "services"))
 	}

@@ -174,6 +174,9 @@ type Options struct {
 	FlightLimit int64
 	// LabelKeysToCopy are the labels of a job that its Workload gets too.
 	LabelKeysToCopy []string
+	// WritePodGroups writes PodGroups of Kubernetes for gangs, where the API server has them
+	// (integrations.writePodGroups).
+	WritePodGroups bool
 	// Metrics says which series of queues there are, MetricLabels which labels of
 	// objects they carry.
 	Metrics      metrics.Choice
@@ -514,6 +517,7 @@ func webhooks(ctx context.Context, mgr manager.Manager, opts Options) error {
 
 		NoDefaultPriorityClass: opts.Gates.NoDefaultPriorityClass,
 		NoAdmissionGates:       opts.Rules.NoAdmissionGates,
+		WritePodGroups:         opts.writesPodGroups(),
 
 		Callers:    opts.WebhookCallers,
 		SlackQueue: opts.SlackQueue,
@@ -661,6 +665,9 @@ func (o Options) inModes() jobs.Kinds {
 	return out
 }
 
+// writesPodGroups reports whether PodGroups of Kubernetes are written for gangs.
+func (o Options) writesPodGroups() bool { return o.WritePodGroups && o.native }
+
 // operated are the kinds of jobs whose pods are made here.
 func (o Options) operated() jobs.Kinds {
 	return o.Kinds.Where(func(k *jobs.Kind) bool { return k.Running.Operated != nil && k.RunHere() })
@@ -725,7 +732,7 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 		Crowd:     opts.crowd,
 
 		LabelKeysToCopy:   opts.LabelKeysToCopy,
-		Labels:            admission.Labels{NoQueues: opts.Gates.NoQueueLabels},
+		Labels:            admission.Labels{NoQueues: opts.Gates.NoQueueLabels, PodGroups: opts.writesPodGroups()},
 		NoReclaimablePods: opts.Gates.NoReclaimablePods,
 		Kinds:             opts.Kinds,
 	}
@@ -776,7 +783,14 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 	if opts.native {
 		err := nativegroup.SetupWithManager(
 			mgr,
-			nativegroup.Options{Client: shared.Client, Clock: shared.Clock, Unqueued: podgroup.Unqueued},
+			nativegroup.Options{
+				Client:     shared.Client,
+				Clock:      shared.Clock,
+				Recorder:   shared.Recorder,
+				Unqueued:   podgroup.Unqueued,
+				Labels:     shared.Labels,
+				Schedulers: opts.Schedulers,
+			},
 		)
 		if err != nil {
 			return fmt.Errorf("add PodGroups of Kubernetes: %w", err)

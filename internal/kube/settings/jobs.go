@@ -19,6 +19,7 @@ func (s *Resolved) jobs(opts manager.Options) manager.Options {
 	}
 	if c.Integrations != nil {
 		opts.LabelKeysToCopy = c.Integrations.LabelKeysToCopy
+		opts.WritePodGroups = c.Integrations.WritePodGroups
 	}
 	opts.IgnoreUndeclared = ptr.Deref(
 		c.Resources.QuotaCheckStrategy,

@@ -19,6 +19,7 @@ func TestJobOptions(t *testing.T) {
 		WithoutQueue     bool
 		System, Lab      bool // whether jobs of these namespaces wait at all
 		Labels           []string
+		Groups           bool
 		Gates            manager.Gates
 	}
 	cases := map[string]struct {
@@ -58,9 +59,9 @@ resources:
 			`
 manageJobsWithoutQueueName: true
 managedJobsNamespaceSelector: {matchLabels: {team: "yes"}}
-integrations: {frameworks: [batch/job], labelKeysToCopy: [a, b]}
+integrations: {frameworks: [batch/job], labelKeysToCopy: [a, b], writePodGroups: true}
 `,
-			outcome{WithoutQueue: true, Labels: []string{"a", "b"}},
+			outcome{WithoutQueue: true, Labels: []string{"a", "b"}, Groups: true},
 		},
 		"gates": {
 			"each of them has an effect",
@@ -98,6 +99,7 @@ integrations: {frameworks: [batch/job], labelKeysToCopy: [a, b]}
 				in("kube-system"),
 				in("lab"),
 				o.LabelKeysToCopy,
+				o.WritePodGroups,
 				o.Gates,
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {

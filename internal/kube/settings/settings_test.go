@@ -102,7 +102,7 @@ func anyFile(t *rapid.T) []byte {
 		"tls: {minVersion: VersionTLS12, cipherSuites: [TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256], curvePreferences: [X25519, 23]}",
 		"waitForPodsReady: {timeout: 1h, blockAdmission: true, recoveryTimeout: 0s, requeuingStrategy: {timestamp: Creation, backoffLimitCount: 0, backoffBaseSeconds: 1, backoffMaxSeconds: 2}}",
 		"clientConnection: {qps: 0.5, burst: 3}",
-		"integrations: {frameworks: [batch/job, pod], externalFrameworks: [Foo.v1.example.com], labelKeysToCopy: [a/b]}",
+		"integrations: {frameworks: [batch/job, pod], externalFrameworks: [Foo.v1.example.com], labelKeysToCopy: [a/b], writePodGroups: true}",
 		"fairSharing: {preemptionStrategies: [LessThanInitialShare]}",
 		"admissionFairSharing: {usageHalfLifeTime: 0s, usageSamplingInterval: 1s, resourceWeights: {cpu: 0.5, memory: 0}}",
 		"resources:\n  excludeResourcePrefixes: [a.b/]\n  transformations:\n  - {input: a/b, strategy: Replace, multiplyBy: pods, outputs: {cpu: 100m, memory: 5Gi}}\n  - input: c",

@@ -38,6 +38,8 @@ type jobHandler struct {
 	clock        clock.PassiveClock
 	// schedulers say which one the pods have.
 	schedulers jobs.Schedulers
+	// writesPodGroups: PodGroups of Kubernetes are written for groups of pods, and these name them.
+	writesPodGroups bool
 	// For kinds that are made of components: what passed a trial, and what a team may
 	// make that way.
 	passed  passed

@@ -81,11 +81,20 @@ func podDomainConditions() []admissionregistrationv1.MatchCondition {
 	}}
 }
 
+// podGroupConditions leave out pods for which no PodGroup of Kubernetes was written, and those that are in one.
+func podGroupConditions() []admissionregistrationv1.MatchCondition {
+	return []admissionregistrationv1.MatchCondition{{
+		Name:       "of-a-native-pod-group",
+		Expression: entryOf("object.metadata", "annotations", kueue.NativePodGroupAnnotation) + " != ''",
+	}}
+}
+
 // The paths of the questions about pods.
 const (
 	pathMutatePod       = "/mutate--v1-pod"
 	pathPlacePod        = "/place--v1-pod"
 	pathShareMemory     = "/share--v1-pod"
+	pathGroupPod        = "/group--v1-pod"
 	pathValidatePod     = "/validate--v1-pod"
 	pathValidatePodKept = "/keep--v1-pod"
 	pathRestorePod      = "/restore--v1-pod"
@@ -138,6 +147,10 @@ func podHooks(schedulers []string) (mutating, validating []hook) {
 	shares.name, shares.path, shares.conditions = "mpoddomain", pathShareMemory, podDomainConditions()
 	sharesTeam := shares
 	shares.name, sharesTeam.name, sharesTeam.namespaces = "mpoddomain.queued", "mpoddomain.team", team.namespaces
+	groups := sharesTeam
+	groups.path, groups.conditions = pathGroupPod, podGroupConditions()
+	groupsTeam := groups
+	groups.name, groups.namespaces, groupsTeam.name = "mpodgroup.queued", queueNamespaces(), "mpodgroup.team"
 	placesTeam := places
 	places.name, placesTeam.name, placesTeam.namespaces = "mpodplace.queued", "mpodplace.team", team.namespaces
 	return append(
@@ -148,6 +161,8 @@ func podHooks(schedulers []string) (mutating, validating []hook) {
 			places,
 			sharesTeam,
 			shares,
+			groupsTeam,
+			groups,
 		), append(
 			validates.whereQueued(),
 			team,
@@ -241,7 +256,10 @@ func (h *podHandler) mutate(ctx context.Context, req admission.Request) admissio
 func (h *podHandler) join(e *edit, p *corev1.Pod) (warnings []string, err error) {
 	e.drop([]string{podmeta.PodGroupKindAnnotation}, "metadata", "annotations")
 	group, name := podmeta.Named(p)
-	if group == "" || podmeta.Group(p) != "" {
+	if own := podmeta.Group(p); own != "" {
+		return nil, h.groupHeld(e, p, own)
+	}
+	if group == "" {
 		return nil, nil
 	}
 	if group != podmeta.SakkaraGroup {
@@ -252,7 +270,19 @@ func (h *podHandler) join(e *edit, p *corev1.Pod) (warnings []string, err error)
 	if err := e.label(kueue.PodGroupNameLabel, name); err != nil {
 		return nil, err
 	}
+	if err := h.groupHeld(e, p, name); err != nil {
+		return nil, err
+	}
 	return nil, e.set(group, "metadata", "annotations", podmeta.PodGroupKindAnnotation)
+}
+
+// groupHeld has a held pod of a group name the PodGroup of Kubernetes that is written for the group, where mlbatch's
+// scheduler binds it: another would start none of the group as long as one of its pods is held, such as one too many.
+func (h *podHandler) groupHeld(e *edit, p *corev1.Pod, name string) error {
+	if !h.writesPodGroups || !h.schedulers.Own(h.schedulers.Of(p.Spec.SchedulerName)) {
+		return nil
+	}
+	return groupAs(e, p, name)
 }
 
 // withoutPodGroups says that a pod is in no PodGroup where the cluster has none of an API group; "" if it has.
@@ -340,6 +370,31 @@ func (h *podHandler) place(_ context.Context, req admission.Request) admission.R
 		return malformed(err)
 	}
 	return e.response()
+}
+
+// group puts a new pod of a queued job into the PodGroup of Kubernetes that was written for the job, unless it is in one.
+// Templates of pods cannot be given one once their job is there.
+func (h *podHandler) group(_ context.Context, req admission.Request) admission.Response {
+	p := &corev1.Pod{}
+	if err := h.decoder.Decode(req, p); err != nil {
+		return malformed(err)
+	}
+	e, err := newEdit(req.Object.Raw)
+	if err != nil {
+		return malformed(err)
+	}
+	if err := groupAs(e, p, p.Annotations[kueue.NativePodGroupAnnotation]); err != nil {
+		return malformed(err)
+	}
+	return e.response()
+}
+
+// groupAs has a new pod name a PodGroup of Kubernetes. Pods that say who has a say in their eviction can be in none.
+func groupAs(e *edit, p *corev1.Pod, name string) error {
+	if p.Spec.SchedulingGroup != nil || len(p.Spec.EvictionResponders) > 0 {
+		return nil
+	}
+	return e.set(name, "spec", "schedulingGroup", "podGroupName")
 }
 
 // share gives a new pod of a queued job the claim by which it gets into the ComputeDomain of the job.

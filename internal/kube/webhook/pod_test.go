@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -25,6 +26,7 @@ const (
 	mutatePod   = "/mutate--v1-pod"
 	placePod    = "/place--v1-pod"
 	sharePod    = "/share--v1-pod"
+	groupPod    = "/group--v1-pod"
 	validatePod = "/validate--v1-pod"
 	keepPod     = "/keep--v1-pod"
 
@@ -310,6 +312,89 @@ func TestPodsOfAComputeDomainGetTheirClaim(t *testing.T) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(forged.Object, p); err != nil ||
 		p.Annotations["mlbatch.dev/compute-domain-claim"] != "" {
 		t.Errorf("its author says that a pod has a place in a ComputeDomain: %v, %v", p.Annotations, err)
+	}
+}
+
+// schedulingGroupOf is the PodGroup of Kubernetes that a pod names once it was answered for.
+func schedulingGroupOf(t *testing.T, r reply) string {
+	t.Helper()
+	p := &corev1.Pod{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(r.Object, p); err != nil || !r.Allowed {
+		t.Fatal(r.Message, err)
+	}
+	if p.Spec.SchedulingGroup == nil {
+		return ""
+	}
+	return *p.Spec.SchedulingGroup.PodGroupName
+}
+
+// Pods of a job for which a PodGroup of Kubernetes was written name it, unless they name another or cannot name any; no
+// other pod costs a call.
+func TestPodsOfJobsNameTheirPodGroup(t *testing.T) {
+	const noted = workloadNote + ", mlbatch.dev/native-pod-group: w"
+	part := func(notes, spec string) string {
+		return podText("blue", "kueue.x-k8s.io/podset: main", notes, ownedBy("Job"), spec)
+	}
+	handlers := serve(t, nil, world()...)
+	for spec, want := range map[string]string{
+		"":                                      "w",
+		"schedulingGroup: {podGroupName: mine}": "mine",
+		"evictionResponders: [{name: example.com/r, priority: 100}]": "",
+	} {
+		r := send(t, handlers, ask{path: groupPod, new: part(noted, spec)})
+		if got := schedulingGroupOf(t, r); got != want {
+			t.Errorf("a pod with %q names %q, want %q", spec, got, want)
+		}
+	}
+	mutating, _ := webhook.Configurations(
+		kinds.All(),
+		webhook.AtURL("https://127.0.0.1:1/", nil),
+		jobs.SchedulerNames(),
+	)
+	for _, name := range []string{"mpodgroup.team.mlbatch.dev", "mpodgroup.queued.mlbatch.dev"} {
+		i := slices.IndexFunc(
+			mutating.Webhooks,
+			func(h admissionregistrationv1.MutatingWebhook) bool { return h.Name == name },
+		)
+		asked := &admissionregistrationv1.ValidatingWebhook{
+			Name:            "x",
+			MatchConditions: mutating.Webhooks[i].MatchConditions,
+		}
+		for notes, want := range map[string]bool{noted: true, workloadNote: false} {
+			if got := called(t, asked, written(t, "", jobController, "", part(notes, ""), "")); got != want {
+				t.Errorf("%s, a pod with %s: called is %v", name, notes, got)
+			}
+		}
+	}
+	forged := send(t, handlers, ask{path: mutatePod, new: podText("blue", queueLabel, noted, "", "")})
+	if strings.Contains(fmt.Sprint(forged.Object["metadata"]), "native-pod-group") {
+		t.Errorf("its author says which PodGroup was written for a pod: %v", forged.Object["metadata"])
+	}
+}
+
+// Pods of a group name the PodGroup that is written for it, where mlbatch's scheduler binds them and PodGroups are
+// written.
+func TestPodsOfGroupsNameTheirPodGroup(t *testing.T) {
+	ours := jobs.Schedulers{Given: jobs.SchedulerName, Ours: []string{jobs.SchedulerName}}
+	for name, tc := range map[string]struct {
+		opts   webhook.Options
+		labels string
+		spec   string
+		want   string
+	}{
+		"a group":           {webhook.Options{WritePodGroups: true, Schedulers: ours}, "kueue.x-k8s.io/pod-group-name: g", "", "g"},
+		"a PodGroup's":      {webhook.Options{WritePodGroups: true, Schedulers: ours}, "scheduling.x-k8s.io/pod-group: g", "", "g"},
+		"it names one":      {webhook.Options{WritePodGroups: true, Schedulers: ours}, "kueue.x-k8s.io/pod-group-name: g", "schedulingGroup: {podGroupName: mine}", "mine"},
+		"none is written":   {webhook.Options{Schedulers: ours}, "kueue.x-k8s.io/pod-group-name: g", "", ""},
+		"another scheduler": {webhook.Options{WritePodGroups: true, Schedulers: jobs.Schedulers{Given: "other"}}, "kueue.x-k8s.io/pod-group-name: g", "", ""},
+		"alone":             {webhook.Options{WritePodGroups: true, Schedulers: ours}, "a: b", "", ""},
+	} {
+		r := send(t, serveWith(t, tc.opts, nil, nil, world()...), ask{
+			path: mutatePod, new: podText("blue", queueLabel+", "+tc.labels, "", "", tc.spec),
+		})
+		if got := schedulingGroupOf(t, r); got != tc.want {
+			t.Errorf("%s: it names %q, want %q", name, got, tc.want)
+		}
 	}
 }
 

@@ -54,6 +54,8 @@ type Options struct {
 	// NoAdmissionGates ignores the annotation that names the gates of an
 	// admission.
 	NoAdmissionGates bool
+	// WritePodGroups: PodGroups of Kubernetes are written for groups of pods, and these name them.
+	WritePodGroups bool
 	// Clock tells when a job was created; nil means the real one.
 	Clock clock.PassiveClock
 	// AllowedKinds are what an AppWrapper may create in a team namespace
@@ -173,6 +175,7 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 	handlers[pathValidatePod] = &admission.Webhook{Handler: admission.HandlerFunc(pods.validate)}
 	handlers[pathPlacePod] = &admission.Webhook{Handler: admission.HandlerFunc(pods.place)}
 	handlers[pathShareMemory] = &admission.Webhook{Handler: admission.HandlerFunc(pods.share)}
+	handlers[pathGroupPod] = &admission.Webhook{Handler: admission.HandlerFunc(pods.group)}
 	handlers[pathRestorePod] = &admission.Webhook{Handler: admission.HandlerFunc(pods.restore)}
 	handlers[pathValidatePodKept] = &admission.Webhook{Handler: admission.HandlerFunc(pods.validateKept)}
 	handlers[pathKeepPart] = &admission.Webhook{Handler: admission.HandlerFunc(pods.keepPart)}
@@ -204,15 +207,18 @@ func (o *Options) pods() Pods {
 
 func newJobHandler(c Cluster, decoder admission.Decoder, k *jobs.Kind, opts Options) *jobHandler {
 	return &jobHandler{
-		kind:         k,
-		counts:       countsAsJob(opts.Kinds, k, opts.Scope),
-		makes:        opts.Kinds.Make,
-		kinds:        opts.Kinds,
-		off:          opts.Frameworks != nil && !slices.Contains(opts.Frameworks, k.Naming.Framework),
-		decoder:      decoder,
-		cluster:      c,
-		clock:        opts.Clock,
-		schedulers:   opts.Schedulers,
+		kind:       k,
+		counts:     countsAsJob(opts.Kinds, k, opts.Scope),
+		makes:      opts.Kinds.Make,
+		kinds:      opts.Kinds,
+		off:        opts.Frameworks != nil && !slices.Contains(opts.Frameworks, k.Naming.Framework),
+		decoder:    decoder,
+		cluster:    c,
+		clock:      opts.Clock,
+		schedulers: opts.Schedulers,
+
+		writesPodGroups: opts.WritePodGroups,
+
 		defaultQueue: opts.DefaultQueue,
 		scope:        opts.Scope,
 		limits:       limited{opts.Limits, c.Jobs, c.Size},

@@ -54,6 +54,8 @@ type facts struct {
 	// conflict says why infos contradict each other.
 	conflict error
 	pods     admission.Pods
+	// group is how it stands with its PodGroup of Kubernetes; looked at before it starts.
+	group admission.PodGroup
 	// domain is its ComputeDomain, where it has to be looked at; nil where not, and of jobs without.
 	domain *domain
 	// ownDomains are the claim templates of ComputeDomains that the job's author made, by the pod sets that
@@ -501,6 +503,14 @@ func (s facts) restored(original []kueue.PodSet) (jobs.Object, bool, error) {
 	return o, !carries(facts.PodSets) || carries(original), nil
 }
 
+const (
+	// groupPause is how long to wait for the PodGroup of Kubernetes that is written for a job: its pods name it
+	// when they are made, or never.
+	groupPause = 100 * time.Millisecond
+	// groupPatience is after how long a job starts without: others know it as a gang then by nothing.
+	groupPatience = 10 * time.Second
+)
+
 // start lets an admitted job run with what it was given.
 func start(s facts) (step, error) {
 	if why := s.conflict; why != nil {
@@ -508,6 +518,9 @@ func start(s facts) (step, error) {
 	}
 	if next, first := prepareDomain(s); first {
 		return next, nil
+	}
+	if s.group == admission.Awaited && waited(s.workload, s.now) < groupPatience {
+		return step{again: groupPause}, nil
 	}
 	clean := s.job
 	if startedBefore(s.workload) {
@@ -528,9 +541,26 @@ func start(s facts) (step, error) {
 		job: next,
 		tell: &jobEvent{
 			reason:  "Started",
-			message: "Admitted by clusterQueue " + string(s.workload.Status.Admission.ClusterQueue),
+			message: "Admitted by clusterQueue " + string(s.workload.Status.Admission.ClusterQueue) + ungrouped(s),
 		},
 	}, nil
+}
+
+// ungrouped says why the pods of a job that starts are in no PodGroup of Kubernetes although they should be; "" if they
+// are, or need not.
+func ungrouped(s facts) string {
+	switch s.group {
+	case admission.Taken:
+		return "; its pods are in no PodGroup, since there is another one called " + s.workload.Name
+	case admission.Awaited:
+		return fmt.Sprintf(
+			"; its pods are in no PodGroup, since %s was not written within %s",
+			s.workload.Name,
+			groupPatience,
+		)
+	case admission.NoPodGroup, admission.Written:
+	}
+	return ""
 }
 
 // cannotStart ends the workload of a job whose manifest and admission, or whose

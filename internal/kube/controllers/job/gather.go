@@ -87,6 +87,9 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (fac
 		if err == nil && s.facts.Suspended {
 			s.add, err = r.add(ctx)
 		}
+		if err == nil && s.facts.Suspended {
+			s.group, err = admission.PodGroupOf(ctx, r.opts.Client, w, r.opts.Labels)
+		}
 	}
 	return s, err == nil, err
 }

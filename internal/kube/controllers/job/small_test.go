@@ -1,6 +1,7 @@
 package job
 
 import (
+	"regexp"
 	"testing"
 	"time"
 
@@ -43,6 +44,40 @@ func TestReclaimableOnlyGrows(t *testing.T) {
 		}
 		if diff := cmp.Diff(said(tc.want), got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// A job starts when the PodGroup of Kubernetes is there by which others know its pods as one gang, and without if none
+// comes or another has its name, which is told.
+func TestStartAwaitsThePodGroup(t *testing.T) {
+	now := time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
+	for name, tc := range map[string]struct {
+		group  admission.PodGroup
+		waited time.Duration
+		starts bool
+		says   string
+	}{
+		"none is written": {admission.NoPodGroup, 0, true, "clusterQueue cq$"},
+		"it is there":     {admission.Written, 0, true, "clusterQueue cq$"},
+		"it comes":        {admission.Awaited, groupPatience / 2, false, ""},
+		"it does not":     {admission.Awaited, groupPatience, true, "was not written within 10s"},
+		"another's":       {admission.Taken, 0, true, "there is another one called job-train"},
+	} {
+		w := aWorkload(admitted)
+		for i := range w.Status.Conditions {
+			w.Status.Conditions[i].LastTransitionTime = metav1.NewTime(now.Add(-tc.waited))
+		}
+		s := facts{
+			job: aJob(), adapter: restoring(new(batchjob.Kind())), workload: w, group: tc.group, now: now,
+			infos: []jobs.PodSetInfo{{Name: "main", Count: 2, Asked: 2}},
+		}
+		next, err := start(s)
+		if err != nil || (next.job != nil) != tc.starts || tc.starts == (next.again > 0) {
+			t.Errorf("%s: %+v, %v", name, next, err)
+		}
+		if tc.starts && !regexp.MustCompile(tc.says).MatchString(next.tell.message) {
+			t.Errorf("%s: it says %s", name, next.tell.message)
 		}
 	}
 }

@@ -3,6 +3,9 @@
 // Kubernetes does so for pods that it binds, and looks at no others. These are pods that are queued by
 // themselves, and those of queued Jobs, for which the Job controller makes PodGroups.
 //
+// Where that is asked for it writes PodGroups for all other gangs, one for each Workload, by which other programs know
+// which pods are one. They are no input: what a Workload asks for is never read from them.
+//
 // Which pods of a group start together is decided in package podgroup, by what the PodGroup says.
 package nativegroup
 
@@ -22,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -34,6 +38,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/fairqueue"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 )
 
@@ -82,13 +87,20 @@ const conflictPause = 50 * time.Millisecond
 type Options struct {
 	Client client.Client
 	Clock  clock.PassiveClock
+	// Recorder tells of PodGroups that could not be written.
+	Recorder events.EventRecorder
+	// Labels say whether PodGroups are written.
+	Labels admission.Labels
+	// Schedulers say who binds the pods of jobs.
+	Schedulers jobs.Schedulers
 	// Unqueued says why pods that name a PodGroup have no Workload; "" if they should have one soon, or each by itself.
 	Unqueued func(g *schedulingv1beta1.PodGroup, pods []*corev1.Pod) string
 }
 
 type reconciler struct{ Options }
 
-// SetupWithManager starts the controller. The cache must have Index, and admission.JobIndex of Workloads and PodGroups.
+// SetupWithManager starts the controller. The cache must have Index and admission.PodIndex, and admission.JobIndex of
+// Workloads and PodGroups.
 func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	r := &reconciler{opts}
 	named := predicate.NewPredicateFuncs(func(o client.Object) bool { return len(IndexPod(o)) > 0 })
@@ -119,6 +131,14 @@ func (r *reconciler) ofWorkload(ctx context.Context, o client.Object) []reconcil
 	if convert.OfGroup(w) {
 		return []reconcile.Request{request(w.Namespace, w.Name)}
 	}
+	if r.Labels.PodGroups && admission.IsGang(w) {
+		return append(r.ofOwner(ctx, w), request(w.Namespace, w.Name))
+	}
+	return r.ofOwner(ctx, w)
+}
+
+// ofOwner leads from a Workload to the PodGroups of its Job, or of its pod.
+func (r *reconciler) ofOwner(ctx context.Context, w *kueue.Workload) []reconcile.Request {
 	owner := metav1.GetControllerOf(w)
 	switch {
 	case owner == nil:
@@ -157,16 +177,24 @@ func request(namespace, name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
 }
 
-// Reconcile writes the condition of one PodGroup, if it has changed.
+// Reconcile writes one PodGroup, if it is one that is written here, or its condition, if that has changed.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	var g schedulingv1beta1.PodGroup
-	if err := r.Client.Get(ctx, req.NamespacedName, &g); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+	g, err := r.read(ctx, req.NamespacedName)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if r.Labels.PodGroups && (g == nil || admission.OfWorkload(g) != "") {
+		if changed, again, err := r.write(ctx, req.NamespacedName, g); changed || err != nil {
+			return reconcile.Result{RequeueAfter: again}, err
+		}
+	}
+	if g == nil {
+		return reconcile.Result{}, nil
 	}
 	if apimeta.IsStatusConditionTrue(g.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled) {
 		return reconcile.Result{}, nil // for good
 	}
-	s, err := r.gather(ctx, &g)
+	s, err := r.gather(ctx, g)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -180,7 +208,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, nil
 	}
 	err = r.Client.Status().
-		Patch(ctx, next, client.MergeFromWithOptions(&g, client.MergeFromWithOptimisticLock{}))
+		Patch(ctx, next, client.MergeFromWithOptions(g, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: conflictPause}, nil
 	}
@@ -193,18 +221,18 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // gather reads what the condition of a PodGroup depends on.
 func (r *reconciler) gather(ctx context.Context, g *schedulingv1beta1.PodGroup) (facts, error) {
 	s := facts{group: g}
-	var pods corev1.PodList
-	if err := r.Client.List(
-		ctx,
-		&pods,
-		client.InNamespace(g.Namespace),
-		client.MatchingFields{Index: g.Name},
-		client.UnsafeDisableDeepCopy,
-	); err != nil {
-		return s, fmt.Errorf("list pods of PodGroup %s/%s: %w", g.Namespace, g.Name, err)
+	var err error
+	if s.pods, err = r.naming(ctx, client.ObjectKeyFromObject(g)); err != nil {
+		return s, err
 	}
-	for i := range pods.Items {
-		s.pods = append(s.pods, &pods.Items[i])
+	if name := admission.OfWorkload(g); name != "" {
+		s.pods = slices.DeleteFunc(s.pods, func(p *corev1.Pod) bool { return workloadOf(p) != name })
+		s.workload = &kueue.Workload{}
+		err := r.Client.Get(ctx, client.ObjectKeyFromObject(g), s.workload, client.UnsafeDisableDeepCopy)
+		if apierrors.IsNotFound(err) {
+			s.workload = nil
+		}
+		return s, client.IgnoreNotFound(err)
 	}
 	if owner := metav1.GetControllerOf(g); owner != nil && ofJob(owner) {
 		all, err := admission.WorkloadsOf(ctx, r.Client, g.Namespace, owner.UID)
@@ -219,12 +247,9 @@ func (r *reconciler) gather(ctx context.Context, g *schedulingv1beta1.PodGroup) 
 	if first < 0 {
 		return s, nil
 	}
-	name := s.pods[first].Annotations[kueue.WorkloadAnnotation]
-	if name == "" {
-		name = admission.PodWorkloadName(s.pods[first])
-	}
+	name := workloadOf(s.pods[first])
 	var w kueue.Workload
-	err := r.Client.Get(
+	err = r.Client.Get(
 		ctx,
 		types.NamespacedName{Namespace: g.Namespace, Name: name},
 		&w,
@@ -239,4 +264,50 @@ func (r *reconciler) gather(ctx context.Context, g *schedulingv1beta1.PodGroup) 
 		return s, fmt.Errorf("read workload %s/%s: %w", g.Namespace, name, err)
 	}
 	return s, nil
+}
+
+// read is a PodGroup, nil if there is none.
+func (r *reconciler) read(
+	ctx context.Context,
+	key types.NamespacedName,
+) (*schedulingv1beta1.PodGroup, error) {
+	var g schedulingv1beta1.PodGroup
+	err := r.Client.Get(ctx, key, &g)
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read PodGroup %s: %w", key, err)
+	}
+	return &g, nil
+}
+
+// naming are the pods that name a PodGroup.
+func (r *reconciler) naming(ctx context.Context, g types.NamespacedName) ([]*corev1.Pod, error) {
+	var all corev1.PodList
+	if err := r.Client.List(
+		ctx,
+		&all,
+		client.InNamespace(g.Namespace),
+		client.MatchingFields{Index: g.Name},
+		client.UnsafeDisableDeepCopy,
+	); err != nil {
+		return nil, fmt.Errorf("list pods of PodGroup %s: %w", g, err)
+	}
+	out := make([]*corev1.Pod, len(all.Items))
+	for i := range all.Items {
+		out[i] = &all.Items[i]
+	}
+	return out, nil
+}
+
+// workloadOf is the Workload that a pod counts with or waits by; "" if there is none.
+func workloadOf(p *corev1.Pod) string {
+	switch {
+	case p.Annotations[kueue.WorkloadAnnotation] != "":
+		return p.Annotations[kueue.WorkloadAnnotation]
+	case podmeta.Managed(p):
+		return admission.PodWorkloadName(p)
+	}
+	return ""
 }

@@ -29,6 +29,7 @@ func over(objects ...client.Object) *reconciler {
 		Client: fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(objects...).
 			WithStatusSubresource(&schedulingv1beta1.PodGroup{}, &kueue.Workload{}).
 			WithIndex(&corev1.Pod{}, Index, IndexPod).
+			WithIndex(&corev1.Pod{}, admission.PodIndex, admission.IndexPod).
 			WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).
 			WithIndex(&schedulingv1beta1.PodGroup{}, admission.JobIndex, admission.IndexWorkload).
 			Build(),

@@ -22,6 +22,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
@@ -59,13 +60,20 @@ func (r *reconciler) open(ctx context.Context, s *facts) error {
 		return fmt.Errorf("find PodGroups of %s: %w", group, err)
 	}
 	key := types.NamespacedName{Namespace: s.unit.Pods[0].Namespace, Name: s.unit.Name}
-	spec, err := r.specOf(ctx, key, mapping.GroupVersionKind)
+	spec, written, err := r.specOf(ctx, key, mapping.GroupVersionKind)
 	if apierrors.IsNotFound(err) {
 		s.unit.AtLeast(1, fmt.Sprintf("there is no PodGroup %s of %s: create it", key.Name, group))
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("read PodGroup %s: %w", key, err)
+	}
+	if written {
+		s.unit.AtLeast(1, fmt.Sprintf(
+			"PodGroup %s was written for other pods, by whose job it is known: make one of another name for these (spec.schedulingGroup)",
+			key.Name,
+		))
+		return nil
 	}
 	// These may change as long as the pods wait.
 	s.unwatched = group == podmeta.KAIGroup ||
@@ -148,29 +156,30 @@ func (d setDomains) of(w *kueue.Workload, p *corev1.Pod) map[string]string {
 }
 
 // specOf reads the spec of a PodGroup: from the cache where it is watched, and from the API server
-// what the cache does not have, or not yet.
+// what the cache does not have, or not yet. written says that mlbatch wrote it, for a Workload.
 func (r *reconciler) specOf(
 	ctx context.Context,
 	key types.NamespacedName,
 	kind schema.GroupVersionKind,
-) (map[string]any, error) {
+) (spec map[string]any, written bool, err error) {
 	if r.watches(kind) {
 		var g schedulingv1beta1.PodGroup
 		err := r.Client.Get(ctx, key, &g)
 		if err == nil {
-			return runtime.DefaultUnstructuredConverter.ToUnstructured(&g.Spec)
+			spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&g.Spec)
+			return spec, admission.OfWorkload(&g) != "", err
 		}
 		if !apierrors.IsNotFound(err) {
-			return nil, err
+			return nil, false, err
 		}
 	}
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(kind)
 	if err := r.Live.Get(ctx, key, o); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	spec, _, _ := unstructured.NestedMap(o.Object, "spec")
-	return spec, nil
+	spec, _, _ = unstructured.NestedMap(o.Object, "spec")
+	return spec, admission.OfWorkload(o) != "", nil
 }
 
 // watches reports whether PodGroups of a kind are watched.

@@ -119,6 +119,20 @@ func TestPodGroupsThatSayNothing(t *testing.T) {
 	}
 }
 
+// A PodGroup that was written for other pods says nothing of those that name it besides.
+func TestPodGroupsThatWereWrittenAreNoInput(t *testing.T) {
+	w := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "g", UID: "uid-g"}}
+	g := native(gang(1))
+	g.OwnerReferences = []metav1.OwnerReference{
+		*metav1.NewControllerRef(w, kueue.GroupVersion.WithKind("Workload")),
+	}
+	b := newBench(t, g, managed("a", ofPodGroup(podmeta.NativeGroup)))
+	b.settle("g")
+	if got := b.reasons(); b.workload("g") != nil || !slices.Equal(got, []string{eventMismatch}) {
+		t.Errorf("it says %v, and is queued as %v", got, b.workload("g"))
+	}
+}
+
 // native is PodGroup g of Kubernetes.
 func native(change ...func(*schedulingv1beta1.PodGroupSpec)) *schedulingv1beta1.PodGroup {
 	g := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "g"}}

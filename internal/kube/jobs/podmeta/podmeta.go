@@ -56,7 +56,11 @@ func Kept(p *corev1.Pod) bool { return slices.Contains(p.Finalizers, kueue.PodFi
 // not.
 func Injected() (labels, annotations []string) {
 	labels = []string{kueue.PodSetLabel, kueue.ClusterQueueNameLabel, kueue.LocalQueueNameLabel}
-	return labels, []string{kueue.WorkloadAnnotation, kueue.ComputeDomainClaimAnnotation}
+	return labels, []string{
+		kueue.WorkloadAnnotation,
+		kueue.ComputeDomainClaimAnnotation,
+		kueue.NativePodGroupAnnotation,
+	}
 }
 
 // StatefulSetGroup names the pod group of the pods of a StatefulSet.
