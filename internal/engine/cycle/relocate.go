@@ -470,7 +470,10 @@ func (m *model) disinherit() {
 // resumeRelocations holds again what an engine before this one held: first for the workloads that leave, then for those
 // that wait. What does not fit any more, or not the workload as it is now, is dropped, and the workload waits as any.
 func (ad *admissions) resumeRelocations() {
-	list := slices.DeleteFunc(slices.Clone(ad.inherited), func(w *workload) bool { return ad.workloads[w.Key] != w })
+	list := slices.DeleteFunc(
+		slices.Clone(ad.inherited),
+		func(w *workload) bool { return ad.workloads[w.Key] != w },
+	)
 	slices.SortFunc(list, func(a, b *workload) int {
 		return cmp.Or(-cmp.Compare(a.State(), b.State()), compareWorkloads(a, b)) // leaving is the last state
 	})

@@ -222,7 +222,7 @@ func (s *script) apply(ev core.Event) {
 }
 
 // restart begins with a new engine, which is told what there is, workloads first or last.
-func (s *script) restart(workloadsFirst bool) {
+func (s *script) restart(workloadsFirst bool) { //nolint:revive // what the line says
 	s.engine = cycle.New(s.options)
 	workloads := func() {
 		for _, k := range slices.SortedFunc(maps.Keys(s.workloads), core.Key.Compare) {

@@ -72,7 +72,13 @@ func TestWhatIsHeldForTheGangIsWrittenFirst(t *testing.T) {
 					Done:    func(context.Context, core.Decision, *kueue.Workload) {},
 				})
 				defer stop()
-				gang, other := core.Key{Namespace: key.Namespace, Name: "gang"}, core.Key{Namespace: key.Namespace, Name: "moves"}
+				gang, other := core.Key{
+					Namespace: key.Namespace,
+					Name:      "gang",
+				}, core.Key{
+					Namespace: key.Namespace,
+					Name:      "moves",
+				}
 				held, there := on("node-0"), on("node-1")
 				a.Plan(core.Plan{
 					core.Evict{Key: other, Reason: core.Relocated, For: gang, Next: &there},
@@ -88,7 +94,8 @@ func TestWhatIsHeldForTheGangIsWrittenFirst(t *testing.T) {
 				for name, want := range map[string]*core.Admission{"moves": &there, "gang": &held} {
 					var w kueue.Workload
 					err := c.Get(t.Context(), client.ObjectKey{Namespace: key.Namespace, Name: name}, &w)
-					if name == "gang" && (err != nil || !slices.Contains([]string{"written", "not at all"}, t.Name()[len("TestWhatIsHeldForTheGangIsWrittenFirst/"):])) {
+					if name == "gang" &&
+						(err != nil || !slices.Contains([]string{"written", "not at all"}, t.Name()[len("TestWhatIsHeldForTheGangIsWrittenFirst/"):])) {
 						continue
 					}
 					if got := convert.Workload(&w, convert.Rules{}, convert.Surroundings{}).Next; !cmp.Equal(got, want) {

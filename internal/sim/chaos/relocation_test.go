@@ -55,6 +55,7 @@ type inheritances struct {
 }
 
 func (n *inheritances) Began(cycle.Options) { n.held, n.fresh = map[core.Key]*core.Admission{}, true }
+
 func (n *inheritances) Event(ev core.Event) {
 	if set, is := ev.(core.WorkloadSet); is && n.fresh && set.Workload.Next != nil {
 		n.held[set.Workload.Key] = set.Workload.Next
