@@ -10,6 +10,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -20,7 +21,7 @@ import (
 type Attempts struct {
 	history.Attempts `json:",inline"`
 	// Total sums up all of them.
-	Total history.AttemptSum `json:"total"`
+	Total history.AttemptSum `json:"attemptsTotal"`
 	// ETTR is the effective training time ratio: of the time since the first attempt began, until the job
 	// ended or until now, the share that was neither waiting nor starting nor lost (Kokolis et al.,
 	// arXiv 2410.21680: productive time over wall time; here without the wait before the first start). What
@@ -242,6 +243,12 @@ func divided(whole, within []history.Attempt, now time.Time) []history.Attempt {
 				if a.Start.Before(&in.Start) {
 					a.Start = in.Start
 				}
+				if a.GPUs == 0 { // who restarts pods need not know
+					a.GPUs = in.GPUs
+				}
+				if a.NodeCount < in.NodeCount { // nor see those that are gone
+					a.Nodes, a.NodeCount = in.Nodes, in.NodeCount
+				}
 				if a.Ready == nil && in.Ready != nil && in.Ready.Time.Before(end(&a)) {
 					a.Ready = in.Ready
 				}
@@ -379,7 +386,7 @@ func reasonOf(e core.Evidence) string {
 	if e.Container != "" && e.Container != "Error" {
 		return e.Container
 	}
-	return cmp.Or(e.Disruption, e.PodReason, e.Container)
+	return cmp.Or(e.Disruption, e.PodReason) // Error is every exit code
 }
 
 // FailPods ends a run of pods that failed, the first of which is known, on a node in such a state.
@@ -387,4 +394,70 @@ func FailPods(a *history.Attempt, at time.Time, pod *corev1.Pod, rank *int32, no
 	e := EvidenceOf(pod, node)
 	Adopt(a, pod, rank)
 	EndAttempt(a, at, core.CategoryOf(e), reasonOf(e), message)
+}
+
+// LastAttempt is how the attempt ended in which a job ended, by its Workload and the pods that are left of
+// it; nil if the job has not ended, or had no quota when it did. trouble is the state of a pod's node; nil
+// knows of none.
+func LastAttempt(w *kueue.Workload, pods []corev1.Pod, trouble func(*corev1.Pod) core.NodeTrouble) *history.Attempt {
+	a := BeginAttempt(w)
+	finished := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadFinished)
+	if a == nil || isTrue(apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadEvicted)) {
+		return nil // it has none, or that is told already
+	}
+	if !isTrue(finished) {
+		if w.DeletionTimestamp == nil {
+			return nil
+		}
+		EndAttempt(a, w.DeletionTimestamp.Time, core.CategoryStopped, "Deleted", "it was deleted")
+		return a
+	}
+	at := finished.LastTransitionTime.Time
+	if finished.Reason == kueue.ReasonSucceeded {
+		EndAttempt(a, at, "", "", "")
+		return a
+	}
+	if p := FirstFailed(pods); p != nil {
+		state := core.NodeFine
+		if trouble != nil {
+			state = trouble(p)
+		}
+		FailPods(a, at, p, nil, state, finished.Message)
+		return a
+	}
+	e := core.Evidence{PodReason: finished.Reason}
+	if pod, node, exit, said := FailedPod(finished.Message); said {
+		a.Pod, a.ExitCode, e.ExitCode = pod, &exit, exit
+		if node != "" {
+			a.FailedNodes = []string{node}
+		}
+	}
+	if finished.Reason == kueue.ReasonOwnerNotFound {
+		e = core.Evidence{Evicted: kueue.ReasonDeactivated} // somebody deleted the job
+	}
+	EndAttempt(a, at, core.CategoryOf(e), finished.Reason, finished.Message)
+	return a
+}
+
+// FirstFailed is the pod that failed first; nil if none failed by itself.
+func FirstFailed(pods []corev1.Pod) (first *corev1.Pod) {
+	for i := range pods {
+		p := &pods[i]
+		if _, t := Culprit(p); p.Status.Phase != corev1.PodFailed || t == nil {
+			continue
+		}
+		if first == nil || cmp.Or(FailedAt(p).Compare(FailedAt(first)), cmp.Compare(p.Name, first.Name)) < 0 {
+			first = p
+		}
+	}
+	return first
+}
+
+// RestartedAttempts are those of an AppWrapper that cost it no quota.
+func RestartedAttempts(aw *appwrapper.AppWrapper) history.Attempts {
+	c := apimeta.FindStatusCondition(aw.Status.Conditions, kueue.WorkloadAttempts)
+	if c == nil {
+		return history.Attempts{}
+	}
+	return ReadAttempts(c.Message)
 }

@@ -131,9 +131,9 @@ type AttemptSum struct {
 
 // Attempts are those of a job, the last ones one by one and those before summed up.
 type Attempts struct {
-	// earlier sums up those before attempts.
+	// earlierAttempts sums up those before attempts.
 	// +optional
-	Earlier *AttemptSum `json:"earlier,omitempty"`
+	Earlier *AttemptSum `json:"earlierAttempts,omitempty"`
 
 	// attempts are the last ones, in the order in which they ended.
 	// +listType=atomic

@@ -140,9 +140,9 @@ type JobRecord struct {
 	// +optional
 	Attempts []Attempt `json:"attempts,omitempty"`
 
-	// total sums up all of its attempts; absent if it was never admitted.
+	// attemptsTotal sums up all of its attempts; absent if it was never admitted.
 	// +optional
-	Total *AttemptSum `json:"total,omitempty"`
+	AttemptsTotal *AttemptSum `json:"attemptsTotal,omitempty"`
 }
 
 // JobHistory tells of jobs of its namespace that ended, in the order in which they did. There are

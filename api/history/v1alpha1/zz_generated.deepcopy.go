@@ -206,8 +206,8 @@ func (in *JobRecord) DeepCopyInto(out *JobRecord) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
-	if in.Total != nil {
-		in, out := &in.Total, &out.Total
+	if in.AttemptsTotal != nil {
+		in, out := &in.AttemptsTotal, &out.AttemptsTotal
 		*out = new(AttemptSum)
 		(*in).DeepCopyInto(*out)
 	}

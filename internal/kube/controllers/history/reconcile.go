@@ -21,12 +21,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	api "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 const (
@@ -212,7 +215,8 @@ func (r *reconciler) ended(ctx context.Context, list []kueue.Workload) ([]api.Jo
 		if goesOn {
 			continue
 		}
-		e := ended{workload: w, restarts: r.restarts(ctx, w)}
+		e := ended{workload: w, trouble: r.trouble(ctx)}
+		e.restarts, e.within = r.restarts(ctx, w)
 		var pods corev1.PodList
 		if err := r.Client.List(
 			ctx,
@@ -266,11 +270,12 @@ func (r *reconciler) goesOn(ctx context.Context, w *kueue.Workload) (bool, error
 	return o.UID == owner.UID && o.DeletionTimestamp == nil, nil
 }
 
-// restarts is how often the pods of a job were made anew, as far as the job is still there to say.
-func (r *reconciler) restarts(ctx context.Context, w *kueue.Workload) int32 {
+// restarts is how often the pods of a job were made anew, and which attempts ended with that, as far as the
+// job is still there to say.
+func (r *reconciler) restarts(ctx context.Context, w *kueue.Workload) (int32, api.Attempts) {
 	owner := metav1.GetControllerOf(w)
 	if owner == nil {
-		return 0
+		return 0, api.Attempts{}
 	}
 	for i := range r.Kinds {
 		k := &r.Kinds[i]
@@ -284,11 +289,41 @@ func (r *reconciler) restarts(ctx context.Context, w *kueue.Workload) int32 {
 			o,
 		); err != nil ||
 			o.GetUID() != owner.UID {
-			return 0
+			return 0, api.Attempts{}
 		}
-		return k.Restarts(o, r.remembered(ctx, k, o))
+		memory := r.remembered(ctx, k, o)
+		return k.Restarts(o, memory), attemptsWithin(o, memory)
 	}
-	return 0
+	return 0, api.Attempts{}
+}
+
+// attemptsWithin are the attempts of a job that cost it no quota.
+func attemptsWithin(job jobs.Object, memory *recovery.Recovery) api.Attempts {
+	if memory != nil {
+		return memory.Attempts
+	}
+	if aw, is := job.(*appwrapper.AppWrapper); is {
+		return view.RestartedAttempts(aw)
+	}
+	return api.Attempts{}
+}
+
+// trouble tells what is wrong with the node of a pod, as far as that is seen.
+func (r *reconciler) trouble(ctx context.Context) func(*corev1.Pod) core.NodeTrouble {
+	return func(pod *corev1.Pod) core.NodeTrouble {
+		if pod.Spec.NodeName == "" {
+			return core.NodeFine
+		}
+		var node corev1.Node
+		err := r.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, &node, client.UnsafeDisableDeepCopy)
+		switch {
+		case apierrors.IsNotFound(err):
+			return core.NodeBad
+		case err != nil:
+			return core.NodeFine
+		}
+		return view.TroubleOf(&node, jobs.MustLeave(pod, &node, jobs.AvoidBadGPUs()) != "")
+	}
 }
 
 // remembered is what is remembered of a job whose pods are made here; nil if nothing is.
