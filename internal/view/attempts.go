@@ -81,6 +81,17 @@ func EndAttempt(a *history.Attempt, at time.Time, category core.Category, reason
 	account(a, at)
 }
 
+// NoteCheckpoint says of an attempt that ended by then what its job says of its last checkpoint. One before the
+// attempt began, or of the future, saves nothing of it.
+func NoteCheckpoint(a *history.Attempt, job metav1.Object, now time.Time) {
+	t := readMoment(job.GetAnnotations()[history.CheckpointAnnotation])
+	if t == nil || a.End == nil || !t.After(a.Start.Time) || t.After(now) {
+		return
+	}
+	a.Checkpoint = t
+	account(a, now)
+}
+
 // Adopt makes a run of pods whose failure is known from one of them its cause.
 func Adopt(a *history.Attempt, pod *corev1.Pod, rank *int32) {
 	a.Pod, a.Rank = pod.Name, rank

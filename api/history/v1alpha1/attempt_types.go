@@ -14,6 +14,10 @@ const (
 	MaxAttemptMessage = 160
 )
 
+// CheckpointAnnotation of a job is when it last saved what it has done, in RFC 3339. The job writes it, or
+// whoever watches it: what it did before that is not lost when it is stopped or fails.
+const CheckpointAnnotation = "mlbatch.dev/last-checkpoint"
+
 // Attempt is one run of a job, from the moment at which it had quota and could make pods to that at which
 // it was stopped, failed, or ended; or, with replacedPods, one run of some of its pods, which were made
 // anew while the others ran on.

@@ -39,6 +39,9 @@ func (p *JobObjects) attempts(ctx context.Context, c client.Reader) *view.Attemp
 		}
 		return view.TroubleOf(&node, jobs.MustLeave(pod, &node, jobs.AvoidBadGPUs()) != "")
 	})
+	if root := p.Root(); last != nil && root != nil {
+		view.NoteCheckpoint(last, root, p.Now)
+	}
 	if last != nil && last.Pod != "" {
 		for _, m := range Members(w, p.Pods) {
 			if m.Pod.Name == last.Pod {

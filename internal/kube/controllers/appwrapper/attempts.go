@@ -64,6 +64,7 @@ func (a *attempt) told(ctx context.Context) *metav1.Condition {
 		}
 		view.EndAttempt(&ended, now, core.CategoryUnknown, a.step.ResetReason, unhealthy.Message)
 	}
+	view.NoteCheckpoint(&ended, a.w, now)
 	all := view.AddAttempt(view.RestartedAttempts(a.w), ended)
 	return &metav1.Condition{
 		Type: kueue.WorkloadAttempts, Status: metav1.ConditionTrue,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,6 +52,8 @@ type Options struct {
 	Clock     clock.PassiveClock
 	Kinds     jobs.Kinds
 	Retention Retention
+	// Recorded is called with the record of each job that ended, once nothing is left to do with it.
+	Recorded func(*api.JobRecord)
 }
 
 type reconciler struct{ Options }
@@ -157,8 +160,14 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	// 3. Let go of what is in it, or needs no record.
 	var errs []error
 	for i := range list.Items {
-		if w := &list.Items[i]; !left[w.UID] {
-			errs = append(errs, r.pin(ctx, w, controllerutil.RemoveFinalizer))
+		w := &list.Items[i]
+		if left[w.UID] {
+			continue
+		}
+		err := r.pin(ctx, w, controllerutil.RemoveFinalizer)
+		errs = append(errs, err)
+		if k := slices.IndexFunc(all, func(o api.JobRecord) bool { return o.UID == w.UID }); k >= 0 && err == nil {
+			r.Recorded(&all[k])
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -216,7 +225,7 @@ func (r *reconciler) ended(ctx context.Context, list []kueue.Workload) ([]api.Jo
 			continue
 		}
 		e := ended{workload: w, trouble: r.trouble(ctx)}
-		e.restarts, e.within = r.restarts(ctx, w)
+		r.told(ctx, &e)
 		var pods corev1.PodList
 		if err := r.Client.List(
 			ctx,
@@ -270,12 +279,13 @@ func (r *reconciler) goesOn(ctx context.Context, w *kueue.Workload) (bool, error
 	return o.UID == owner.UID && o.DeletionTimestamp == nil, nil
 }
 
-// restarts is how often the pods of a job were made anew, and which attempts ended with that, as far as the
-// job is still there to say.
-func (r *reconciler) restarts(ctx context.Context, w *kueue.Workload) (int32, api.Attempts) {
+// told adds what the job of a Workload says, as far as it is still there to say: how often its pods were
+// made anew, and which attempts ended with that.
+func (r *reconciler) told(ctx context.Context, e *ended) {
+	w := e.workload
 	owner := metav1.GetControllerOf(w)
 	if owner == nil {
-		return 0, api.Attempts{}
+		return
 	}
 	for i := range r.Kinds {
 		k := &r.Kinds[i]
@@ -289,12 +299,12 @@ func (r *reconciler) restarts(ctx context.Context, w *kueue.Workload) (int32, ap
 			o,
 		); err != nil ||
 			o.GetUID() != owner.UID {
-			return 0, api.Attempts{}
+			return
 		}
 		memory := r.remembered(ctx, k, o)
-		return k.Restarts(o, memory), attemptsWithin(o, memory)
+		e.job, e.restarts, e.within = o, k.Restarts(o, memory), attemptsWithin(o, memory)
+		return
 	}
-	return 0, api.Attempts{}
 }
 
 // attemptsWithin are the attempts of a job that cost it no quota.

@@ -16,6 +16,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/view"
 )
 
@@ -26,6 +27,8 @@ type ended struct {
 	pods []corev1.Pod
 	// restarts is how often its pods were made anew.
 	restarts int32
+	// job is the job, nil if it is gone.
+	job jobs.Object
 	// within are the attempts that failed and cost it no quota, and trouble the state of a pod's node.
 	within  api.Attempts
 	trouble func(*corev1.Pod) core.NodeTrouble
@@ -64,8 +67,15 @@ func (e *ended) record() api.JobRecord {
 	r.Slices = some(view.SlicesOf(w))
 	e.outcome(&r)
 	e.quota(&r)
-	if all := view.AttemptsOf(w, e.within, view.LastAttempt(w, e.pods, e.trouble), r.Ended.Time); all != nil {
+	last := view.LastAttempt(w, e.pods, e.trouble)
+	if last != nil && e.job != nil {
+		view.NoteCheckpoint(last, e.job, r.Ended.Time)
+	}
+	if all := view.AttemptsOf(w, e.within, last, r.Ended.Time); all != nil {
 		r.Attempts, r.AttemptsTotal = all.Attempts.Attempts, &all.Total
+		if len(r.Attempts) == 1 && all.Earlier == nil && r.State == api.Succeeded {
+			r.Attempts = nil // the record says all of it
+		}
 	}
 	return r
 }

@@ -39,6 +39,9 @@ func (r *reconciler) ended(ctx context.Context, l *look, m *podplan.Memory) (his
 	if err != nil {
 		return l.attempts, err
 	}
+	if len(pods) == 0 {
+		return l.attempts, nil // as of a member that was stopped before: what stopped it is told
+	}
 	failed := slices.DeleteFunc(slices.Clone(pods), func(p ranPod) bool { return !p.failed })
 	a := history.Attempt{Start: metav1.NewTime(l.kept.Started)} // its GPUs are those of the admission
 	lost := pods
@@ -73,6 +76,7 @@ func (r *reconciler) ended(ctx context.Context, l *look, m *podplan.Memory) (his
 		return l.attempts, err
 	}
 	view.FailPods(&a, l.now, first.Pod, first.rank, trouble, "")
+	view.NoteCheckpoint(&a, l.job, l.now)
 	return view.AddAttempt(l.attempts, a), nil
 }
 
