@@ -243,12 +243,19 @@ func divided(whole, within []history.Attempt, now time.Time) []history.Attempt {
 		}
 		return a.End.Time
 	}
-	all := slices.Concat(whole, within)
-	slices.SortStableFunc(all, func(a, b history.Attempt) int { return end(&a).Compare(end(&b)) })
+	type told struct {
+		history.Attempt
+		within bool
+	}
+	var all []told
+	for i, a := range slices.Concat(whole, within) {
+		all = append(all, told{a, i >= len(whole)})
+	}
+	slices.SortStableFunc(all, func(a, b told) int { return end(&a.Attempt).Compare(end(&b.Attempt)) })
 	var before time.Time // when the last one ended that left no pod
-	out := all[:0]
+	var out []history.Attempt
 	for i := range all {
-		a := all[i]
+		a := all[i].Attempt
 		if a.ReplacedPods == 0 {
 			if in := admission(whole, &a, end); in != nil {
 				if a.Start.Before(&in.Start) {
@@ -269,6 +276,9 @@ func divided(whole, within []history.Attempt, now time.Time) []history.Attempt {
 			}
 			if a.Ready != nil && a.Ready.Before(&a.Start) {
 				a.Ready = nil
+			}
+			if all[i].within && !a.Start.Time.Before(end(&a)) {
+				continue // what stopped the whole job was found by who restarts it, too
 			}
 			before = minTime(end(&a), now)
 		}

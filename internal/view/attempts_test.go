@@ -146,7 +146,8 @@ func TestAttemptsOf(t *testing.T) {
 	failed.Checkpoint = at(200)
 	one := ran(160, 240, core.CategoryNodeFailure)
 	one.ReplacedPods, one.GPUs = 1, 1
-	got := AttemptsOf(w, history.Attempts{Attempts: []history.Attempt{failed, one}}, nil, at(350).Time)
+	same := ran(10, 100, core.CategoryNodeFailure) // who restarts it found what it was stopped for, too
+	got := AttemptsOf(w, history.Attempts{Attempts: []history.Attempt{same, failed, one}}, nil, at(350).Time)
 	type row struct {
 		from, to         int
 		why              string

@@ -85,12 +85,21 @@ func TestAttemptsAreTold(t *testing.T) {
 		return out
 	}
 	attempts(1)
+	other := &aw.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: "red", Name: "other"}}
+	create(t, user(t, "bob"), strings.NewReplacer("parallelism: 2", "parallelism: 1", "completions: 2", "completions: 1").
+		Replace(fmt.Sprintf(trials, other.Name)), "red") // what quota is left
+	eventually(t, "the other team has the rest", inPhase(t, "Running", "red", other.Name))
 
 	// Who goes first in the queue takes its quota.
-	urgent := strings.NewReplacer("low-priority", "high-priority", "forever", "20s").Replace(fmt.Sprintf(trials, "urgent"))
+	urgent := strings.NewReplacer("low-priority", "high-priority", "forever", "20s", "gpu: 8", "gpu: 2").Replace(fmt.Sprintf(trials, "urgent"))
 	create(t, alice, urgent, "blue")
 	killController(t)
 	attempts(2)
+	if err := admin.Delete(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+
+	awaitEmpty(t, "red") // so that there is another node
 
 	// A health check finds its node bad.
 	bad := running()[0].Spec.NodeName
