@@ -285,7 +285,17 @@ func divided(whole, within []history.Attempt, now time.Time) []history.Attempt {
 		account(&a, now)
 		out = append(out, a)
 	}
-	return out
+	return slices.DeleteFunc(out, func(a history.Attempt) bool { return a.ReplacedPods > 0 && followed(&a, out) })
+}
+
+// followed reports whether the whole job was stopped or begun anew for what some of its pods were to be
+// replaced for.
+func followed(part *history.Attempt, all []history.Attempt) bool {
+	const soon = 5 * time.Second
+	return slices.ContainsFunc(all, func(a history.Attempt) bool {
+		return a.ReplacedPods == 0 && a.End != nil && len(a.FailedNodes) > 0 && a.End.Sub(part.End.Time).Abs() <= soon &&
+			slices.Equal(a.FailedNodes, part.FailedNodes)
+	})
 }
 
 // admission is the one in which an attempt ended; nil if none is known.

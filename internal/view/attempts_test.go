@@ -196,3 +196,16 @@ func TestSummedUpIsTheSame(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// A node for which pods were to be replaced, and then the whole job began anew, is told once.
+func TestReplacedAndThenRestartedIsOnce(t *testing.T) {
+	part, whole := ran(0, 99, core.CategoryNodeFailure), ran(0, 100, core.CategoryNodeFailure)
+	part.ReplacedPods, part.FailedNodes, whole.FailedNodes = 1, []string{"n1"}, []string{"n1"}
+	w := admittedSince(at(0))
+	w.Status.Conditions = append(w.Status.Conditions, metav1.Condition{
+		Type: kueue.WorkloadAttempts, Status: "True", Message: AttemptsText(history.Attempts{Attempts: []history.Attempt{part}}),
+	})
+	if got := AttemptsOf(w, history.Attempts{Attempts: []history.Attempt{whole}}, nil, at(200).Time); got.Total.Attempts != 2 || got.Total.Replacements != 0 {
+		t.Errorf("in all %+v", got.Total)
+	}
+}
