@@ -105,6 +105,8 @@ var outerLadder = []layer{
 			"internal/kube/workloadlifecycle",
 			"internal/kube/workloadstatus",
 			"internal/kube/fairqueue",
+			"internal/view",
+			"internal/words",
 		},
 		never: []string{"os", "log", "sync", "net", "context"},
 		why:   "kuberules runs the controllers' own rules on simulated jobs, and reaches no cluster",

@@ -49,7 +49,7 @@ var kubeLadder = []layer{
 		why:   "a job kind is a translation; it gets no client",
 	},
 	{
-		dir: "internal/kube/workloadlifecycle", may: plus(values, "internal/kube/convert"), never: clients,
+		dir: "internal/kube/workloadlifecycle", may: plus(values, "internal/kube/convert", "internal/view", "internal/words"), never: clients,
 		why: "the life of a Workload is a set of rules: what is and the time in, the next write out",
 	},
 	{
@@ -114,6 +114,8 @@ var kubeLadder = []layer{
 			"internal/kube/fairqueue",
 			"internal/kube/workloadlifecycle",
 			"internal/kube/workloadstatus",
+			"internal/view",
+			"internal/words",
 		),
 		never: controlPlane,
 		why:   "apply writes what was decided, by the rules below it; it does not know where decisions come from",

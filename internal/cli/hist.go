@@ -61,6 +61,13 @@ func PastColumns( //nolint:revive // whether there are several
 			Column[view.PastJob]{Title: "RESTARTS", Rank: 9},
 			func(r view.PastJob) int32 { return r.Restarts },
 		),
+		{
+			Title: "ETTR",
+			Rank:  11,
+			Text:  func(r view.PastJob) string { return ratio(r.ETTR) },
+			Less:  func(a, b view.PastJob) int { return cmp.Compare(atLeastZero(a.ETTR), atLeastZero(b.ETTR)) },
+		},
+		{Title: "ATTEMPTS", Wide: true, Text: attemptsOf},
 		{Title: "CLUSTERQUEUE", Wide: true, Text: func(r view.PastJob) string { return r.ClusterQueue }},
 		{Title: "FLAVOR", Wide: true, Text: func(r view.PastJob) string { return r.Flavor }},
 		{Title: "WHY", Text: whyEnded},
@@ -110,9 +117,12 @@ type PastSum struct {
 	Succeeded int               `json:"succeeded"`
 	Failed    int               `json:"failed"`
 	Cancelled int               `json:"cancelled"`
-	// GPUHours are those of all, LostGPUHours those of jobs that failed.
+	// GPUHours are those of all, LostGPUHours those of attempts that were stopped or failed, since their
+	// last checkpoints.
 	GPUHours     float64 `json:"gpuHours"`
 	LostGPUHours float64 `json:"lostGPUHours"`
+	// ETTR is their effective training time ratio, each job by the time that it took; nil if none ran.
+	ETTR *float64 `json:"ettr,omitempty"`
 	// WaitedSeconds is how long one waited on average.
 	WaitedSeconds int64 `json:"waitedSeconds"`
 	Evictions     int32 `json:"evictions"`
@@ -141,6 +151,8 @@ func PastSums() []string { return []string{ByMonth, "team", "user", "queue", "na
 func SumPast(rows []view.PastJob, in *time.Location, by ...string) []PastSum {
 	keys := pastKeys(in)
 	at := map[string]int{}
+	type times struct{ productive, wall float64 } // seconds
+	var took []times
 	var out []PastSum
 	for i := range rows {
 		r := &rows[i]
@@ -153,21 +165,33 @@ func SumPast(rows []view.PastJob, in *time.Location, by ...string) []PastSum {
 		if _, there := at[key]; !there {
 			at[key] = len(out)
 			out = append(out, PastSum{By: has, Name: strings.Join(names, " ")})
+			took = append(took, times{})
 		}
 		s := &out[at[key]]
+		if t := r.AttemptsTotal; t != nil {
+			s.LostGPUHours += (time.Duration(t.LostGPUSeconds) * time.Second).Hours()
+			if t.Start != nil {
+				took[at[key]].productive += float64(t.ProductiveSeconds)
+				took[at[key]].wall += r.Ended.Sub(t.Start.Time).Seconds()
+			}
+		} else if r.State == history.Failed { // an older record
+			s.LostGPUHours += r.GPUHours
+		}
 		s.Jobs, s.GPUHours, s.WaitedSeconds, s.Evictions = s.Jobs+1, s.GPUHours+r.GPUHours, s.WaitedSeconds+r.WaitedSeconds, s.Evictions+r.Evictions
 		switch r.State {
 		case history.Succeeded:
 			s.Succeeded++
 		case history.Failed:
 			s.Failed++
-			s.LostGPUHours += r.GPUHours
 		case history.Cancelled:
 			s.Cancelled++
 		}
 	}
 	for i := range out {
 		out[i].WaitedSeconds /= int64(out[i].Jobs)
+		if took[i].wall >= 1 {
+			out[i].ETTR = new(min(took[i].productive/took[i].wall, 1))
+		}
 	}
 	slices.SortFunc(out, func(a, b PastSum) int {
 		return cmp.Or(
@@ -201,6 +225,12 @@ func PastSumColumns(by ...string) []Column[PastSum] {
 		number("CANCELLED", 5, func(s PastSum) int { return s.Cancelled }),
 		gpuHours(0, func(s PastSum) float64 { return s.GPUHours }),
 		lost,
+		Column[PastSum]{
+			Title: "ETTR",
+			Rank:  2,
+			Text:  func(s PastSum) string { return ratio(s.ETTR) },
+			Less:  func(a, b PastSum) int { return cmp.Compare(atLeastZero(a.ETTR), atLeastZero(b.ETTR)) },
+		},
 		number("EVICTIONS", 6, func(s PastSum) int { return int(s.Evictions) }),
 		Column[PastSum]{
 			Title: "WAITED",

@@ -81,6 +81,9 @@ func PrintDetails(w io.Writer, s *why.Details, now time.Time, in *time.Location,
 	if s.RequeueAt != nil {
 		field("Comes back", "to its queue in "+duration.HumanDuration(s.RequeueAt.Sub(now)))
 	}
+	if a := s.Attempts; a != nil && a.ETTR != nil {
+		field("ETTR", ettrInFull(a))
+	}
 	if s.Failure != nil {
 		failureText(&b, s.Failure, width)
 	}
@@ -159,6 +162,9 @@ func printTables(w io.Writer, s *why.Details, in *time.Location, l Layout) error
 		if err := PrintTable(w, roleColumns(), s.Roles, l); err != nil {
 			return err
 		}
+	}
+	if err := printAttempts(w, s.Attempts, in, l); err != nil {
+		return err
 	}
 	if len(s.Pods) > 0 {
 		fmt.Fprintln(w)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -131,6 +132,14 @@ func Culprit(pod *corev1.Pod) (container string, first *corev1.ContainerStateTer
 		}
 	}
 	return container, first
+}
+
+// FailedAt is when the first container of a pod failed; later than anything that happens if none says so.
+func FailedAt(pod *corev1.Pod) time.Time {
+	if _, t := Culprit(pod); t != nil {
+		return t.FinishedAt.Time
+	}
+	return time.Unix(1<<40, 0)
 }
 
 // NotStarted is why a runtime cannot start a container of a pod, in its words: the image or the command

@@ -43,6 +43,11 @@ type PastJob struct {
 	GPUHours  float64          `json:"gpuHours"`
 	Evictions int32            `json:"evictions"`
 	Restarts  int32            `json:"restarts"`
+	// Attempts are the last ones, AttemptsTotal sums up all; nil of a job that was never admitted.
+	Attempts      []history.Attempt   `json:"attempts,omitempty"`
+	AttemptsTotal *history.AttemptSum `json:"attemptsTotal,omitempty"`
+	// ETTR is its effective training time ratio, as of Attempts; nil if it never ran.
+	ETTR *float64 `json:"ettr,omitempty"`
 
 	UID types.UID `json:"-"`
 }

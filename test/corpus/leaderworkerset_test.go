@@ -53,7 +53,7 @@ func TestSets(t *testing.T) {
 			}
 			pods := 0
 			for i := range leaderworkerset.Replicas(l) {
-				for _, ps := range leaderworkerset.Of(l).PodSets(l.Name, i) {
+				for _, ps := range leaderworkerset.Of(l).PodSets(l.Name, i, "", false) {
 					pods += int(ps.Count)
 				}
 			}

@@ -133,6 +133,16 @@ type JobRecord struct {
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Restarts int32 `json:"restarts,omitempty"`
+
+	// attempts are its last ones, in the order in which they ended.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	Attempts []Attempt `json:"attempts,omitempty"`
+
+	// attemptsTotal sums up all of its attempts; absent if it was never admitted.
+	// +optional
+	AttemptsTotal *AttemptSum `json:"attemptsTotal,omitempty"`
 }
 
 // JobHistory tells of jobs of its namespace that ended, in the order in which they did. There are

@@ -29,6 +29,9 @@ const (
 	// WorkloadRelocated: it was stopped once to continue on other nodes, so that another workload has those that it
 	// needs. The time of the condition is when.
 	WorkloadRelocated = "mlbatch.dev/Relocated"
+	// WorkloadAttempts: it was stopped at least once. Its message lists the last attempts, and sums up those
+	// before; its reason is the category of what ended the last one.
+	WorkloadAttempts = "mlbatch.dev/Attempts"
 	// WorkloadFinished: the job ended for good.
 	WorkloadFinished = "Finished"
 )

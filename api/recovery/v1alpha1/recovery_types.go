@@ -3,6 +3,8 @@ package v1alpha1
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 )
 
 // JobRecovery is what is remembered of one job whose pods mlbatch makes, from one look at it to the
@@ -97,6 +99,10 @@ type Recovery struct {
 	// endTime is when it ended.
 	// +optional
 	EndTime *metav1.Time `json:"endTime,omitempty"`
+
+	// Attempts of the job that failed and cost it no quota, since all its pods were made anew, or
+	// some.
+	history.Attempts `json:",inline"`
 }
 
 // Done are pods of a role that succeeded.

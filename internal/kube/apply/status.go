@@ -54,7 +54,7 @@ func status(w *kueue.Workload, d core.Decision, s scene) (*kueue.WorkloadStatus,
 	case core.Admit:
 		ok = admit(w, next, d, s)
 	case core.Replace:
-		ok = replace(w, next, d)
+		ok = replace(w, next, d, s.now)
 	case core.Evict:
 		ok = evict(w, next, d, s)
 	case core.Refuse:
@@ -89,7 +89,7 @@ func admit(w *kueue.Workload, next *kueue.WorkloadStatus, d core.Admit, s scene)
 }
 
 // replace changes the nodes of an admission and nothing else.
-func replace(w *kueue.Workload, next *kueue.WorkloadStatus, d core.Replace) bool {
+func replace(w *kueue.Workload, next *kueue.WorkloadStatus, d core.Replace, now time.Time) bool {
 	want := convert.StatusAdmission(d.Admission)
 	if w.Status.Admission == nil || convert.Evicted(w) ||
 		len(want.PodSetAssignments) != len(w.Status.Admission.PodSetAssignments) {
@@ -98,6 +98,7 @@ func replace(w *kueue.Workload, next *kueue.WorkloadStatus, d core.Replace) bool
 	for i := range want.PodSetAssignments {
 		next.Admission.PodSetAssignments[i].TopologyAssignment = want.PodSetAssignments[i].TopologyAssignment
 	}
+	workloadlifecycle.NodesReplaced(w, next, now)
 	return true
 }
 
@@ -113,7 +114,7 @@ func evict(w *kueue.Workload, next *kueue.WorkloadStatus, d core.Evict, s scene)
 		workloadlifecycle.Interrupt(w, next, s.lifecycle, s.now, withdrawal(d), d.Failed)
 		return true
 	}
-	e := workloadlifecycle.Eviction{Reason: string(d.Reason), Message: withdrawal(d)}
+	e := workloadlifecycle.Eviction{Reason: string(d.Reason), Message: withdrawal(d), Nodes: d.Failed}
 	if d.Reason.Preempted() {
 		e = workloadlifecycle.Eviction{
 			Reason:  kueue.ReasonPreempted,

@@ -821,6 +821,7 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 	}
 	err = history.SetupWithManager(mgr, history.Options{
 		Client: shared.Client, Live: shared.Live, Clock: shared.Clock, Kinds: opts.Kinds, Retention: opts.History,
+		Recorded: counters.JobEnded,
 	})
 	if err != nil {
 		return fmt.Errorf("add the history of jobs: %w", err)

@@ -39,6 +39,7 @@ type Metrics struct {
 	reservedWait, admittedWait, finishedTime timedTwice
 	preempted, cohortAdmitted                *prometheus.CounterVec
 	lifetime                                 lifetime
+	jobAttempts                              attempts
 
 	around      *surroundings
 	custom      *custom
@@ -112,7 +113,8 @@ func New(reg prometheus.Registerer, o Options) (*Metrics, error) {
 			"cohort",
 			"priority_class",
 		),
-		lifetime: newLifetime(b),
+		lifetime:    newLifetime(b),
+		jobAttempts: newAttempts(b),
 
 		around:      around,
 		custom:      b.custom,

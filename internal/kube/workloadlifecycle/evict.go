@@ -18,6 +18,10 @@ type Eviction struct {
 	// Reason of the condition Evicted, Cause a finer one within it, or "".
 	Reason, Cause string
 	Message       string
+	// Nodes are those that are the cause.
+	Nodes []string
+	// Unbegun: no pod of it has run, so that no attempt ends.
+	Unbegun bool
 }
 
 // Reserve writes the first phase of admission: quota and places are the
@@ -83,6 +87,7 @@ func Evict(w *kueue.Workload, next *kueue.WorkloadStatus, now time.Time, e Evict
 	reason, cause := statistics(e)
 	if !stopped {
 		count(next, reason, cause)
+		endAttempt(w, next, now, e)
 	}
 	name := EventEvictedDueTo + reason
 	if cause != "" {

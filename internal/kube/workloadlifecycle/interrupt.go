@@ -26,7 +26,7 @@ func Interrupt(
 	failed []string,
 ) Event {
 	until := now.Add(c.KeepNodes)
-	told := Evict(w, next, now, Eviction{Reason: kueue.ReasonNodeFailures, Message: message})
+	told := Evict(w, next, now, Eviction{Reason: kueue.ReasonNodeFailures, Message: message, Nodes: failed})
 	for _, name := range failed[:min(len(failed), mostUnhealthy)] {
 		next.UnhealthyNodes = append(next.UnhealthyNodes, kueue.UnhealthyNode{Name: name})
 	}

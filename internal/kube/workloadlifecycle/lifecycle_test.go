@@ -264,6 +264,7 @@ func TestEvictForgets(t *testing.T) {
 	want := outcome{
 		Conditions: map[string]string{
 			"Evicted":                  "True Preempted",
+			"mlbatch.dev/Attempts":     "True Preemption",
 			"BlockedOnPreemptionGates": "False PreemptionGated",
 		},
 		Evictions: map[string]int32{"Preempted/InClusterQueue": 3},

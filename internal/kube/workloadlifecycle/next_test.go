@@ -452,7 +452,7 @@ func TestNext(t *testing.T) {
 			facts(asks("a"), says("a", "Retry"), admitted(time.Minute)),
 			outcome{
 				Conditions: m{
-					"Evicted": "True AdmissionCheck",
+					"mlbatch.dev/Attempts": "True Stopped", "Evicted": "True AdmissionCheck",
 				},
 				Checks:    m{"a": "Pending 1 Reset to Pending after eviction. Previously: Retry"},
 				Evictions: map[string]int32{"AdmissionCheck": 1},
@@ -516,7 +516,7 @@ func TestNext(t *testing.T) {
 			"it loses its quota",
 			facts(inactive, admitted(time.Minute)),
 			outcome{
-				Conditions: m{"Evicted": "True Deactivated"},
+				Conditions: m{"mlbatch.dev/Attempts": "True Stopped", "Evicted": "True Deactivated"},
 				Evictions:  map[string]int32{"Deactivated": 1},
 				Events:     []string{"EvictedDueToDeactivated"},
 			},
@@ -600,7 +600,7 @@ func TestNext(t *testing.T) {
 			facts(impatient, admitted(30*time.Minute), ago(30*time.Minute, "PodsReady", "False", "WaitForStart")),
 			outcome{
 				Conditions: m{
-					"Evicted": "True PodsReadyTimeout",
+					"mlbatch.dev/Attempts": "True StartFailure", "Evicted": "True PodsReadyTimeout",
 				},
 				Requeue:   "1 1m1s",
 				Evictions: map[string]int32{"PodsReadyTimeout/WaitForStart": 1},
@@ -612,7 +612,7 @@ func TestNext(t *testing.T) {
 			facts(impatient, admitted(30*time.Minute), returned(1, -time.Hour)),
 			outcome{
 				Conditions: m{
-					"Evicted": "True PodsReadyTimeout",
+					"mlbatch.dev/Attempts": "True StartFailure", "Evicted": "True PodsReadyTimeout",
 				},
 				Requeue:   "2 2m1s",
 				Evictions: map[string]int32{"PodsReadyTimeout/WaitForStart": 1},
@@ -657,7 +657,7 @@ func TestNext(t *testing.T) {
 			),
 			outcome{
 				Conditions: m{
-					"Evicted": "True PodsReadyTimeout",
+					"mlbatch.dev/Attempts": "True StartFailure", "Evicted": "True PodsReadyTimeout",
 				},
 				Requeue:   "1 1m1s",
 				Evictions: map[string]int32{"PodsReadyTimeout/WaitForStart": 1},
@@ -679,7 +679,7 @@ func TestNext(t *testing.T) {
 			facts(impatient, admitted(time.Hour), ago(5*time.Minute, "PodsReady", "False", "WaitForRecovery")),
 			outcome{
 				Conditions: m{
-					"Evicted": "True PodsReadyTimeout",
+					"mlbatch.dev/Attempts": "True StartFailure", "Evicted": "True PodsReadyTimeout",
 				},
 				Requeue:   "1 1m1s",
 				Evictions: map[string]int32{"PodsReadyTimeout/WaitForRecovery": 1},

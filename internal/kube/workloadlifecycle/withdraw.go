@@ -88,7 +88,7 @@ func Withdraw(w *kueue.Workload, r Refused, now time.Time) (*kueue.WorkloadStatu
 		}
 		next.RequeueState.RequeueAt = new(wholeSecond(now.Add(pause)))
 	}
-	event := Evict(w, next, now, Eviction{Reason: kueue.ReasonNodesRefused, Message: message})
+	event := Evict(w, next, now, Eviction{Reason: kueue.ReasonNodesRefused, Message: message, Unbegun: !r.Ran})
 	if !r.Ran { // so that no time counts as used
 		set.Set(kueue.WorkloadAdmitted, metav1.ConditionFalse, kueue.ReasonNodesRefused, message)
 	}
@@ -172,5 +172,6 @@ func RefusePods(w *kueue.Workload, why string, now time.Time) (*kueue.WorkloadSt
 		Reason:  kueue.ReasonPodsReadyTimeout,
 		Cause:   kueue.ReasonWaitForStart,
 		Message: "Its pods may not be made: " + why,
+		Unbegun: true,
 	})
 }

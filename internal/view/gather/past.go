@@ -99,6 +99,10 @@ func pastJob(namespace string, r *history.JobRecord) view.PastJob {
 		Evictions:    r.Evictions,
 		Restarts:     r.Restarts,
 		UID:          r.UID,
+
+		Attempts:      r.Attempts,
+		AttemptsTotal: r.AttemptsTotal,
+		ETTR:          view.ETTR(r.AttemptsTotal, r.Ended.Time),
 	}
 	if r.Started != nil {
 		row.Started = new(r.Started.UTC())

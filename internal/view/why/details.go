@@ -49,6 +49,9 @@ type Details struct {
 	Lost      *view.Lost     `json:"lost,omitempty"`
 	Resets    int32          `json:"resets,omitempty"`
 	RequeueAt *time.Time     `json:"requeueAt,omitempty"`
+	// Attempts are its runs: when each began and ended, why, where, and what was lost; nil of a job
+	// that was never admitted.
+	*view.Attempts
 	// Failure is how the first pod failed that did.
 	Failure *Failure `json:"failure,omitempty"`
 	Roles   []Role   `json:"roles,omitempty"`
@@ -159,6 +162,7 @@ func Show(
 	}
 	out := shownOf(&p, &j)
 	out.Unread = unread
+	out.Attempts = p.attempts(ctx, c)
 	out.Timeline = Timeline(&p, &j, events)
 	if out.Failure != nil && out.Failure.NoLog == "" && lines > 0 {
 		out.Failure.readLog(ctx, logs, p.Asked.Namespace, lines)

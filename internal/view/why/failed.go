@@ -38,12 +38,7 @@ func howEnded(t *corev1.ContainerStateTerminated) string {
 }
 
 // failedAt is when the first container of a pod failed; far away if none says so.
-func failedAt(pod *corev1.Pod) time.Time {
-	if t := culprit(pod); t != nil {
-		return t.FinishedAt.Time
-	}
-	return never()
-}
+func failedAt(pod *corev1.Pod) time.Time { return view.FailedAt(pod) }
 
 // never is later than anything that happens.
 func never() time.Time { return time.Unix(1<<40, 0) }

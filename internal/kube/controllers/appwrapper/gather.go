@@ -246,6 +246,7 @@ func (a *attempt) readPods(ctx context.Context, from source) ([]lifecycle.Pod, e
 	if err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
+	a.pods = list.Items
 	out := make([]lifecycle.Pod, 0, len(list.Items))
 	for i := range list.Items {
 		p, err := a.readPod(ctx, &list.Items[i])

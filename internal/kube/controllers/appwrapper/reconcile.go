@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,7 +38,9 @@ type attempt struct {
 	// incomplete is true while it is not recorded what the components are based on.
 	incomplete bool
 	facts      lifecycle.Facts
-	step       lifecycle.Transition
+	// pods are those that the facts have, in another order.
+	pods []corev1.Pod
+	step lifecycle.Transition
 	// failedAt is the index of the component that could not be created; -1 if
 	// none was.
 	failedAt int
@@ -162,6 +165,9 @@ func (a *attempt) setFinalizers(ctx context.Context, finalizers []string) error 
 func (a *attempt) writeStatus(ctx context.Context) error {
 	next := a.w.DeepCopy()
 	next.Status = a.status()
+	if c := a.told(ctx); c != nil {
+		meta.SetStatusCondition(&next.Status.Conditions, *c)
+	}
 	if equality.Semantic.DeepEqual(a.w.Status, next.Status) {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,12 +22,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	api "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 const (
@@ -48,6 +52,8 @@ type Options struct {
 	Clock     clock.PassiveClock
 	Kinds     jobs.Kinds
 	Retention Retention
+	// Recorded is called with the record of each job that ended, once nothing is left to do with it.
+	Recorded func(*api.JobRecord)
 }
 
 type reconciler struct{ Options }
@@ -154,8 +160,14 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	// 3. Let go of what is in it, or needs no record.
 	var errs []error
 	for i := range list.Items {
-		if w := &list.Items[i]; !left[w.UID] {
-			errs = append(errs, r.pin(ctx, w, controllerutil.RemoveFinalizer))
+		w := &list.Items[i]
+		if left[w.UID] {
+			continue
+		}
+		err := r.pin(ctx, w, controllerutil.RemoveFinalizer)
+		errs = append(errs, err)
+		if k := slices.IndexFunc(all, func(o api.JobRecord) bool { return o.UID == w.UID }); k >= 0 && err == nil {
+			r.Recorded(&all[k])
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -212,7 +224,8 @@ func (r *reconciler) ended(ctx context.Context, list []kueue.Workload) ([]api.Jo
 		if goesOn {
 			continue
 		}
-		e := ended{workload: w, restarts: r.restarts(ctx, w)}
+		e := ended{workload: w, trouble: r.trouble(ctx)}
+		r.told(ctx, &e)
 		var pods corev1.PodList
 		if err := r.Client.List(
 			ctx,
@@ -266,11 +279,13 @@ func (r *reconciler) goesOn(ctx context.Context, w *kueue.Workload) (bool, error
 	return o.UID == owner.UID && o.DeletionTimestamp == nil, nil
 }
 
-// restarts is how often the pods of a job were made anew, as far as the job is still there to say.
-func (r *reconciler) restarts(ctx context.Context, w *kueue.Workload) int32 {
+// told adds what the job of a Workload says, as far as it is still there to say: how often its pods were
+// made anew, and which attempts ended with that.
+func (r *reconciler) told(ctx context.Context, e *ended) {
+	w := e.workload
 	owner := metav1.GetControllerOf(w)
 	if owner == nil {
-		return 0
+		return
 	}
 	for i := range r.Kinds {
 		k := &r.Kinds[i]
@@ -284,11 +299,41 @@ func (r *reconciler) restarts(ctx context.Context, w *kueue.Workload) int32 {
 			o,
 		); err != nil ||
 			o.GetUID() != owner.UID {
-			return 0
+			return
 		}
-		return k.Restarts(o, r.remembered(ctx, k, o))
+		memory := r.remembered(ctx, k, o)
+		e.job, e.restarts, e.within = o, k.Restarts(o, memory), attemptsWithin(o, memory)
+		return
 	}
-	return 0
+}
+
+// attemptsWithin are the attempts of a job that cost it no quota.
+func attemptsWithin(job jobs.Object, memory *recovery.Recovery) api.Attempts {
+	if memory != nil {
+		return memory.Attempts
+	}
+	if aw, is := job.(*appwrapper.AppWrapper); is {
+		return view.RestartedAttempts(aw)
+	}
+	return api.Attempts{}
+}
+
+// trouble tells what is wrong with the node of a pod, as far as that is seen.
+func (r *reconciler) trouble(ctx context.Context) func(*corev1.Pod) core.NodeTrouble {
+	return func(pod *corev1.Pod) core.NodeTrouble {
+		if pod.Spec.NodeName == "" {
+			return core.NodeFine
+		}
+		var node corev1.Node
+		err := r.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, &node, client.UnsafeDisableDeepCopy)
+		switch {
+		case apierrors.IsNotFound(err):
+			return core.NodeBad
+		case err != nil:
+			return core.NodeFine
+		}
+		return view.TroubleOf(&node, jobs.MustLeave(pod, &node, jobs.AvoidBadGPUs()) != "")
+	}
 }
 
 // remembered is what is remembered of a job whose pods are made here; nil if nothing is.

@@ -78,6 +78,7 @@ func reconcilerOf(c client.Client, r Retention) *reconciler {
 			Clock:     testclock.NewFakePassiveClock(at(20).Time),
 			Kinds:     kinds.All(),
 			Retention: r,
+			Recorded:  func(*api.JobRecord) {},
 		},
 	}
 }

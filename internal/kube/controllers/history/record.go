@@ -1,7 +1,6 @@
 package history
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -15,7 +14,9 @@ import (
 
 	api "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/view"
 )
 
@@ -26,6 +27,11 @@ type ended struct {
 	pods []corev1.Pod
 	// restarts is how often its pods were made anew.
 	restarts int32
+	// job is the job, nil if it is gone.
+	job jobs.Object
+	// within are the attempts that failed and cost it no quota, and trouble the state of a pod's node.
+	within  api.Attempts
+	trouble func(*corev1.Pod) core.NodeTrouble
 }
 
 // reasonDeleted is why a job ended that was deleted.
@@ -61,6 +67,16 @@ func (e *ended) record() api.JobRecord {
 	r.Slices = some(view.SlicesOf(w))
 	e.outcome(&r)
 	e.quota(&r)
+	last := view.LastAttempt(w, e.pods, e.trouble)
+	if last != nil && e.job != nil {
+		view.NoteCheckpoint(last, e.job, r.Ended.Time)
+	}
+	if all := view.AttemptsOf(w, e.within, last, r.Ended.Time); all != nil {
+		r.Attempts, r.AttemptsTotal = all.Attempts.Attempts, &all.Total
+		if len(r.Attempts) == 1 && all.Earlier == nil && r.State == api.Succeeded {
+			r.Attempts = nil // the record says all of it
+		}
+	}
 	return r
 }
 
@@ -115,7 +131,8 @@ func (e *ended) outcome(r *api.JobRecord) {
 		r.State = api.Succeeded
 		return
 	}
-	if p, t := firstFailed(e.pods); p != nil {
+	if p := view.FirstFailed(e.pods); p != nil {
+		_, t := view.Culprit(p)
 		r.FailedPod, r.FailedNode, r.ExitCode = p.Name, p.Spec.NodeName, new(t.ExitCode)
 	} else if pod, node, code, said := view.FailedPod(finished.Message); said {
 		r.FailedPod, r.FailedNode, r.ExitCode = pod, node, &code
@@ -160,21 +177,6 @@ func evictions(w *kueue.Workload) (n int32) {
 		}
 	}
 	return n
-}
-
-// firstFailed is the pod that failed first, and how; nil if none failed by itself.
-func firstFailed(pods []corev1.Pod) (first *corev1.Pod, how *corev1.ContainerStateTerminated) {
-	for i := range pods {
-		p := &pods[i]
-		_, t := view.Culprit(p)
-		if p.Status.Phase != corev1.PodFailed || t == nil {
-			continue
-		}
-		if first == nil || cmp.Or(t.FinishedAt.Compare(how.FinishedAt.Time), cmp.Compare(p.Name, first.Name)) < 0 {
-			first, how = p, t
-		}
-	}
-	return first, how
 }
 
 // shortened is a text of at most so many bytes, whole characters only.

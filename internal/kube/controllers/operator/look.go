@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
@@ -25,6 +26,7 @@ type look struct {
 	plan *jobs.Plan
 	// kept is what is remembered of it, and said whether its status says so; rebuilt: it is not stored.
 	kept          podplan.Memory
+	attempts      history.Attempts // that are remembered with it
 	said, rebuilt bool
 	// behind: the cache shows an older status than was written.
 	behind bool

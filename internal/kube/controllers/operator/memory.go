@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
@@ -22,6 +23,8 @@ type kept struct {
 	// version of the object; "" if there is none.
 	version string
 	memory  podplan.Memory
+	// attempts that failed and were followed by others within one admission.
+	attempts history.Attempts
 	// said: the job's status says what follows from it. Until then nothing else is done: who gives back
 	// the job's quota goes by the status.
 	said bool
@@ -36,7 +39,7 @@ func (r *reconciler) recall(ctx context.Context, l *look) error {
 	key := client.ObjectKeyFromObject(l.job)
 	is := r.kept.Get(key)
 	if is.uid == l.job.GetUID() {
-		l.kept, l.said, l.behind = is.memory, is.said, is.overtaken == l.job.GetResourceVersion()
+		l.kept, l.attempts, l.said, l.behind = is.memory, is.attempts, is.said, is.overtaken == l.job.GetResourceVersion()
 		return nil
 	}
 	var stored recovery.JobRecovery
@@ -46,6 +49,9 @@ func (r *reconciler) recall(ctx context.Context, l *look) error {
 	}
 	is = kept{uid: l.job.GetUID(), version: stored.ResourceVersion}
 	own := stored.Of(l.job)
+	if own != nil {
+		is.attempts = own.Attempts
+	}
 	carried := stored.Annotations[recovery.CarriedAnnotation]
 	switch {
 	case own == nil:
@@ -58,7 +64,7 @@ func (r *reconciler) recall(ctx context.Context, l *look) error {
 	default:
 		is.memory = jobs.Remembered(own)
 	}
-	l.kept, l.said = is.memory, is.said
+	l.kept, l.attempts, l.said = is.memory, is.attempts, is.said
 	r.kept.Set(key, is)
 	return nil
 }
@@ -84,7 +90,11 @@ func (r *reconciler) remember(ctx context.Context, l *look, m *podplan.Memory) e
 		},
 		Recovery: *jobs.ToRecovery(m),
 	}
-	var err error
+	attempts, err := r.ended(ctx, l, m)
+	if err != nil {
+		return err
+	}
+	o.Attempts = attempts
 	if is.version == "" {
 		err = r.Client.Create(ctx, o)
 	} else {
@@ -97,7 +107,7 @@ func (r *reconciler) remember(ctx context.Context, l *look, m *podplan.Memory) e
 		}
 		return fmt.Errorf("remember how the job stands: %w", err)
 	}
-	is.uid, is.version, is.memory, is.said = l.job.GetUID(), o.ResourceVersion, *m, false
+	is.uid, is.version, is.memory, is.attempts, is.said = l.job.GetUID(), o.ResourceVersion, *m, attempts, false
 	r.kept.Set(key, is)
 	return nil
 }

@@ -1,0 +1,134 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/podplan"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/view"
+)
+
+// ranPod is a pod of a job, with its rank there.
+type ranPod struct {
+	*corev1.Pod
+	// rank is nil if only the object that it belongs to knows.
+	rank *int32
+	// failed: its failure, or that of the member that it is of, was not counted before.
+	failed bool
+}
+
+// ended are the attempts of a job once what is to be remembered is m: pods failed that are made anew, all of
+// them or some. They are noted in the write that remembers the failure.
+func (r *reconciler) ended(ctx context.Context, l *look, m *podplan.Memory) (history.Attempts, error) {
+	all := m.Attempt > l.kept.Attempt
+	if !all && m.Failures+m.Free <= l.kept.Failures+l.kept.Free {
+		return l.attempts, nil
+	}
+	pods, err := r.ran(ctx, l)
+	if err != nil {
+		return l.attempts, err
+	}
+	if len(pods) == 0 {
+		return l.attempts, nil // as of a member that was stopped before: what stopped it is told
+	}
+	failed := slices.DeleteFunc(slices.Clone(pods), func(p ranPod) bool { return !p.failed })
+	a := history.Attempt{Start: metav1.NewTime(l.kept.Started)} // its GPUs are those of the admission
+	lost := pods
+	if !all {
+		if len(failed) == 0 {
+			return l.attempts, nil // they were removed meanwhile
+		}
+		lost, a.ReplacedPods = failed, int32(min(len(failed), 1<<30)) //nolint:gosec // it is bounded
+		a.Start = failed[0].CreationTimestamp
+		for _, p := range failed {
+			a.GPUs += view.GPUs(&p.Spec)
+		}
+	}
+	var nodes []string
+	for _, p := range lost {
+		if p.Spec.NodeName != "" {
+			nodes = append(nodes, p.Spec.NodeName)
+		}
+	}
+	view.OnNodes(&a, nodes)
+	if len(failed) == 0 { // as where a rule or a new version has all made anew
+		category := core.CategoryStopped
+		if m.Failures+m.Free > l.kept.Failures+l.kept.Free {
+			category = core.CategoryUnknown
+		}
+		view.EndAttempt(&a, l.now, category, cmp.Or(m.Rule, "Restarted"), "all its pods are made anew")
+		return view.AddAttempt(l.attempts, a), nil
+	}
+	first := failed[0]
+	trouble, err := r.trouble(ctx, first.Pod)
+	if err != nil {
+		return l.attempts, err
+	}
+	view.FailPods(&a, l.now, first.Pod, first.rank, trouble, "")
+	view.NoteCheckpoint(&a, l.job, l.now)
+	return view.AddAttempt(l.attempts, a), nil
+}
+
+// ran are the pods of the attempt of a job that is under way, those whose failure is new first, and of these
+// the first to fail.
+func (r *reconciler) ran(ctx context.Context, l *look) ([]ranPod, error) {
+	var out []ranPod
+	for i := range l.members {
+		s := &l.seen[i]
+		role := l.plan.Role(s.Role)
+		if role == nil || s.Attempt < l.kept.Attempt {
+			continue
+		}
+		failed := s.Life == podplan.Failed && !s.Leaving && !s.Disrupted && !slices.Contains(l.kept.Counted, s.ID)
+		if pod, is := l.members[i].Object.(*corev1.Pod); is {
+			out = append(out, ranPod{pod, new(role.Rank + s.Index), failed})
+			continue
+		}
+		var pods corev1.PodList
+		if err := r.Client.List(ctx, &pods, client.InNamespace(l.job.GetNamespace()),
+			client.MatchingFields{Index: string(l.members[i].GetUID())}); err != nil {
+			return nil, fmt.Errorf("list pods of %s: %w", l.members[i].GetName(), err)
+		}
+		for k := range pods.Items {
+			p := &pods.Items[k]
+			out = append(out, ranPod{p, nil, failed && p.Status.Phase == corev1.PodFailed})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b ranPod) int {
+		switch {
+		case a.failed != b.failed && a.failed:
+			return -1
+		case a.failed != b.failed:
+			return 1
+		}
+		return cmp.Or(view.FailedAt(a.Pod).Compare(view.FailedAt(b.Pod)), cmp.Compare(a.Name, b.Name))
+	})
+	return out, nil
+}
+
+// trouble is what is wrong with the node of a pod.
+func (r *reconciler) trouble(ctx context.Context, pod *corev1.Pod) (core.NodeTrouble, error) {
+	if pod.Spec.NodeName == "" {
+		return core.NodeFine, nil
+	}
+	var node corev1.Node
+	err := r.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, &node, client.UnsafeDisableDeepCopy)
+	if apierrors.IsNotFound(err) {
+		return core.NodeBad, nil
+	}
+	if err != nil {
+		return core.NodeFine, fmt.Errorf("read the node of a pod that failed: %w", err)
+	}
+	return view.TroubleOf(&node, jobs.MustLeave(pod, &node, jobs.AvoidBadGPUs()) != ""), nil
+}
