@@ -251,7 +251,16 @@ func divided(whole, within []history.Attempt, now time.Time) []history.Attempt {
 	for i, a := range slices.Concat(whole, within) {
 		all = append(all, told{a, i >= len(whole)})
 	}
-	slices.SortStableFunc(all, func(a, b told) int { return end(&a.Attempt).Compare(end(&b.Attempt)) })
+	slices.SortStableFunc(all, func(a, b told) int { // times are kept in seconds, and what ended well ended last
+		last := 0
+		switch {
+		case a.Category == "" && b.Category != "":
+			last = 1
+		case a.Category != "" && b.Category == "":
+			last = -1
+		}
+		return cmp.Or(end(&a.Attempt).Compare(end(&b.Attempt)), last)
+	})
 	var before time.Time // when the last one ended that left no pod
 	var out []history.Attempt
 	for i := range all {
@@ -271,13 +280,14 @@ func divided(whole, within []history.Attempt, now time.Time) []history.Attempt {
 					a.Ready = in.Ready
 				}
 			}
-			if a.Start.Time.Before(before) {
+			overlaps := a.Start.Time.Before(before)
+			if overlaps {
 				a.Start = metav1.NewTime(before)
 			}
 			if a.Ready != nil && a.Ready.Before(&a.Start) {
 				a.Ready = nil
 			}
-			if all[i].within && !a.Start.Time.Before(end(&a)) {
+			if overlaps && all[i].within && !a.Start.Time.Before(end(&a)) {
 				continue // what stopped the whole job was found by who restarts it, too
 			}
 			before = minTime(end(&a), now)

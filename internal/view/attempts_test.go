@@ -209,3 +209,13 @@ func TestReplacedAndThenRestartedIsOnce(t *testing.T) {
 		t.Errorf("in all %+v", got.Total)
 	}
 }
+
+// What ended in the second in which it began is an attempt all the same: times are kept in seconds.
+func TestAttemptsOfNoSecondAreTold(t *testing.T) {
+	brief, well := ran(100, 100, core.CategoryNodeFailure), ran(100, 110, "")
+	failed := ran(100, 110, core.CategoryUserError)
+	got := AttemptsOf(admittedSince(at(100)), history.Attempts{Attempts: []history.Attempt{brief, failed}}, &well, at(200).Time)
+	if got.Total.Attempts != 3 || len(got.Total.Categories) != 2 || got.Attempts.Attempts[2].Category != "" {
+		t.Errorf("in all %+v", got)
+	}
+}

@@ -154,7 +154,7 @@ func TestAttemptsAreTold(t *testing.T) {
 		t.Errorf("its attempts ended by %q, want %q", why, want)
 	}
 	if s := record.AttemptsTotal; s == nil || s.Attempts != 4 || s.Start == nil || !s.Start.Equal(&record.Attempts[0].Start) {
-		t.Errorf("in all %+v", s)
+		t.Errorf("in all %+v of %+v", s, record.Attempts)
 	}
 	out, err := cluster.Run(t.Context(), "hist", "-n", "blue", "--as", "alice", "-o", "wide")
 	if want := "4 (NodeFailure 1, Preemption 1, UserError 1)"; err != nil || !strings.Contains(out, want) {
