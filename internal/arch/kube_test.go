@@ -49,8 +49,10 @@ var kubeLadder = []layer{
 		why:   "a job kind is a translation; it gets no client",
 	},
 	{
-		dir: "internal/kube/workloadlifecycle", may: plus(values, "internal/kube/convert", "internal/view", "internal/words"), never: clients,
-		why: "the life of a Workload is a set of rules: what is and the time in, the next write out",
+		dir:   "internal/kube/workloadlifecycle",
+		may:   plus(values, "internal/kube/convert", "internal/view", "internal/words"),
+		never: clients,
+		why:   "the life of a Workload is a set of rules: what is and the time in, the next write out",
 	},
 	{
 		dir: "internal/kube/foreign", may: plus(values), never: controlPlane,
@@ -77,8 +79,10 @@ var kubeLadder = []layer{
 		why: "how many workloads are stopped is counted for all who yield; it does not know what they put off",
 	},
 	{
-		dir: "internal/kube/events", may: plus(values, "internal/kube/convert", "internal/kube/crowd"), never: controlPlane,
-		why: "news makes events fit the API, whatever they tell",
+		dir:   "internal/kube/events",
+		may:   plus(values, "internal/kube/convert", "internal/kube/crowd"),
+		never: controlPlane,
+		why:   "news makes events fit the API, whatever they tell",
 	},
 	{
 		dir:   "internal/kube/scheme",

@@ -36,7 +36,11 @@ func atLeastZero(of *float64) float64 {
 func ettrInFull(a *view.Attempts) string {
 	text := fmt.Sprintf("%s in %s", ratio(a.ETTR), words.Count(int(a.Total.Attempts), "attempt"))
 	if a.Total.GPUSeconds > 0 {
-		text += fmt.Sprintf("; %s GPU-hours, %s of them lost", hoursOf(a.Total.GPUSeconds), hoursOf(a.Total.LostGPUSeconds))
+		text += fmt.Sprintf(
+			"; %s GPU-hours, %s of them lost",
+			hoursOf(a.Total.GPUSeconds),
+			hoursOf(a.Total.LostGPUSeconds),
+		)
 	}
 	return text
 }
@@ -52,7 +56,12 @@ func printAttempts(w io.Writer, all *view.Attempts, in *time.Location, l Layout)
 	}
 	fmt.Fprintln(w)
 	if s := all.Earlier; s != nil {
-		fmt.Fprintf(w, "%s before these (%s)\n", words.Count(int(s.Attempts+s.Replacements), "attempt"), categories(s.Categories))
+		fmt.Fprintf(
+			w,
+			"%s before these (%s)\n",
+			words.Count(int(s.Attempts+s.Replacements), "attempt"),
+			categories(s.Categories),
+		)
 	}
 	return PrintTable(w, attemptColumns(in), all.Attempts.Attempts, l)
 }

@@ -41,8 +41,19 @@ const (
 // Categories are all of them.
 func Categories() []Category {
 	return []Category{
-		CategoryUserError, CategoryCrash, CategoryOutOfMemory, CategoryNodeFailure, CategoryNetworkFailure, CategoryStorageFailure, CategoryStartFailure,
-		CategoryPreemption, CategoryRelocation, CategoryMaintenance, CategoryTimeLimit, CategoryStopped, CategoryUnknown,
+		CategoryUserError,
+		CategoryCrash,
+		CategoryOutOfMemory,
+		CategoryNodeFailure,
+		CategoryNetworkFailure,
+		CategoryStorageFailure,
+		CategoryStartFailure,
+		CategoryPreemption,
+		CategoryRelocation,
+		CategoryMaintenance,
+		CategoryTimeLimit,
+		CategoryStopped,
+		CategoryUnknown,
 	}
 }
 

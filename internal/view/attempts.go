@@ -55,7 +55,7 @@ func BeginAttempt(w *kueue.Workload) *history.Attempt {
 func OnNodes(a *history.Attempt, nodes []string) {
 	slices.Sort(nodes)
 	nodes = slices.Compact(nodes)
-	a.NodeCount = int32(min(len(nodes), 1<<30)) //nolint:gosec // it is bounded
+	a.NodeCount = int32(min(len(nodes), 1<<30))
 	a.Nodes = SomeNodes(nodes)
 }
 
@@ -199,7 +199,11 @@ func AttemptsOf(w *kueue.Workload, within history.Attempts, last *history.Attemp
 	if last == nil {
 		last = BeginAttempt(w)
 	}
-	if evicted := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadEvicted); last != nil && isTrue(evicted) {
+	if evicted := apimeta.FindStatusCondition(
+		w.Status.Conditions,
+		kueue.WorkloadEvicted,
+	); last != nil &&
+		isTrue(evicted) {
 		last = nil // that is told already, its pods still end
 	}
 	if last != nil {
@@ -295,7 +299,10 @@ func divided(whole, within []history.Attempt, now time.Time) []history.Attempt {
 		account(&a, now)
 		out = append(out, a)
 	}
-	return slices.DeleteFunc(out, func(a history.Attempt) bool { return a.ReplacedPods > 0 && followed(&a, out) })
+	return slices.DeleteFunc(
+		out,
+		func(a history.Attempt) bool { return a.ReplacedPods > 0 && followed(&a, out) },
+	)
 }
 
 // followed reports whether the whole job was stopped or begun anew for what some of its pods were to be
@@ -303,13 +310,18 @@ func divided(whole, within []history.Attempt, now time.Time) []history.Attempt {
 func followed(part *history.Attempt, all []history.Attempt) bool {
 	const soon = 5 * time.Second
 	return slices.ContainsFunc(all, func(a history.Attempt) bool {
-		return a.ReplacedPods == 0 && a.End != nil && len(a.FailedNodes) > 0 && a.End.Sub(part.End.Time).Abs() <= soon &&
+		return a.ReplacedPods == 0 && a.End != nil && len(a.FailedNodes) > 0 &&
+			a.End.Sub(part.End.Time).Abs() <= soon &&
 			slices.Equal(a.FailedNodes, part.FailedNodes)
 	})
 }
 
 // admission is the one in which an attempt ended; nil if none is known.
-func admission(whole []history.Attempt, a *history.Attempt, end func(*history.Attempt) time.Time) *history.Attempt {
+func admission(
+	whole []history.Attempt,
+	a *history.Attempt,
+	end func(*history.Attempt) time.Time,
+) *history.Attempt {
 	i := slices.IndexFunc(whole, func(x history.Attempt) bool {
 		return !end(&x).Before(end(a)) && !x.Start.After(end(a)) && x.ReplacedPods == 0
 	})
@@ -431,7 +443,14 @@ func reasonOf(e core.Evidence) string {
 }
 
 // FailPods ends a run of pods that failed, the first of which is known, on a node in such a state.
-func FailPods(a *history.Attempt, at time.Time, pod *corev1.Pod, rank *int32, node core.NodeTrouble, message string) {
+func FailPods(
+	a *history.Attempt,
+	at time.Time,
+	pod *corev1.Pod,
+	rank *int32,
+	node core.NodeTrouble,
+	message string,
+) {
 	e := EvidenceOf(pod, node)
 	Adopt(a, pod, rank)
 	EndAttempt(a, at, core.CategoryOf(e), reasonOf(e), message)
@@ -440,7 +459,11 @@ func FailPods(a *history.Attempt, at time.Time, pod *corev1.Pod, rank *int32, no
 // LastAttempt is how the attempt ended in which a job ended, by its Workload and the pods that are left of
 // it; nil if the job has not ended, or had no quota when it did. trouble is the state of a pod's node; nil
 // knows of none.
-func LastAttempt(w *kueue.Workload, pods []corev1.Pod, trouble func(*corev1.Pod) core.NodeTrouble) *history.Attempt {
+func LastAttempt(
+	w *kueue.Workload,
+	pods []corev1.Pod,
+	trouble func(*corev1.Pod) core.NodeTrouble,
+) *history.Attempt {
 	a := BeginAttempt(w)
 	finished := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadFinished)
 	if a == nil || isTrue(apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadEvicted)) {

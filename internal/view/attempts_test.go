@@ -34,7 +34,13 @@ func TestAttemptsAreReadAsWritten(t *testing.T) {
 		FailedNodes: []string{"node-1"}, Pod: "train-worker-3", Rank: new(int32(3)), ExitCode: new(int32(-1)),
 	}
 	OnNodes(&full, []string{"node-2", "node-1", "node-2"})
-	EndAttempt(&full, at(90).Time, core.CategoryUserError, "Error", "pod train-worker-3:  it ended\nwith: exit code 1 = bad")
+	EndAttempt(
+		&full,
+		at(90).Time,
+		core.CategoryUserError,
+		"Error",
+		"pod train-worker-3:  it ended\nwith: exit code 1 = bad",
+	)
 	all := history.Attempts{Attempts: []history.Attempt{full}}
 	for i := range history.MaxAttempts + 2 { // three are summed up
 		all = AddAttempt(all, ran(100+10*i, 105+10*i, core.CategoryPreemption))
@@ -67,13 +73,17 @@ func TestForgedAttemptsSayNothing(t *testing.T) {
 			t.Errorf("%q is read as %+v", line, got)
 		}
 	}
-	got := ReadAttempts("2026-03-01T12:00:00Z to 8000-03-01T13:00:00Z Crash/\x1b[31m gpus=9223372036854775807 nodes=-1:A,../x,ok rank=-4 exit=x pod=\x1b replaced=-1: \x1b[31m")
+	got := ReadAttempts(
+		"2026-03-01T12:00:00Z to 8000-03-01T13:00:00Z Crash/\x1b[31m gpus=9223372036854775807 nodes=-1:A,../x,ok rank=-4 exit=x pod=\x1b replaced=-1: \x1b[31m",
+	)
 	if len(got.Attempts) != 1 {
 		t.Fatal("a line with some sense is not read")
 	}
 	a := got.Attempts[0]
-	if a.GPUSeconds < 0 || a.LostGPUSeconds < 0 || a.Reason != "" || a.Pod != "" || a.ExitCode != nil || *a.Rank != 0 ||
-		a.ReplacedPods != 0 || len(a.Nodes) != 1 {
+	if a.GPUSeconds < 0 || a.LostGPUSeconds < 0 || a.Reason != "" || a.Pod != "" || a.ExitCode != nil ||
+		*a.Rank != 0 ||
+		a.ReplacedPods != 0 ||
+		len(a.Nodes) != 1 {
 		t.Errorf("read %+v", a)
 	}
 }
@@ -81,9 +91,14 @@ func TestForgedAttemptsSayNothing(t *testing.T) {
 func FuzzReadAttempts(f *testing.F) {
 	full := ran(0, 90, core.CategoryNodeFailure)
 	full.Nodes, full.NodeCount, full.Pod = []string{"a", "b"}, 2, "p-0"
-	all := history.Attempts{Attempts: []history.Attempt{full, ran(100, 200, "")}, Earlier: &history.AttemptSum{Attempts: 3, Start: at(0)}}
+	all := history.Attempts{
+		Attempts: []history.Attempt{full, ran(100, 200, "")},
+		Earlier:  &history.AttemptSum{Attempts: 3, Start: at(0)},
+	}
 	f.Add(AttemptsText(all))
-	f.Add("earlier attempts=1 Preemption=2 gpu-seconds=-5\n2026-03-01T12:00:00Z to 2026-03-01T12:00:00Z Succeeded: x: y")
+	f.Add(
+		"earlier attempts=1 Preemption=2 gpu-seconds=-5\n2026-03-01T12:00:00Z to 2026-03-01T12:00:00Z Succeeded: x: y",
+	)
 	f.Fuzz(func(t *testing.T, text string) {
 		once := ReadAttempts(text)
 		written := AttemptsText(once)
@@ -96,8 +111,17 @@ func FuzzReadAttempts(f *testing.F) {
 		}
 		AddAttempt(once, ran(0, 1, core.CategoryCrash))
 		w := admittedSince(at(0))
-		w.Status.Conditions = append(w.Status.Conditions, metav1.Condition{Type: kueue.WorkloadAttempts, Status: "True", Message: text})
-		if got := AttemptsOf(w, once, nil, at(3600).Time); got != nil && got.ETTR != nil && (*got.ETTR < 0 || *got.ETTR > 1) {
+		w.Status.Conditions = append(
+			w.Status.Conditions,
+			metav1.Condition{Type: kueue.WorkloadAttempts, Status: "True", Message: text},
+		)
+		if got := AttemptsOf(
+			w,
+			once,
+			nil,
+			at(3600).Time,
+		); got != nil && got.ETTR != nil &&
+			(*got.ETTR < 0 || *got.ETTR > 1) {
 			t.Errorf("ETTR %v", *got.ETTR)
 		}
 	})
@@ -108,7 +132,15 @@ func TestAttemptsFitIntoACondition(t *testing.T) {
 	var all history.Attempts
 	long := strings.Repeat("x", 253)
 	for range 100 {
-		a := history.Attempt{Start: *at(0), Ready: at(1), Checkpoint: at(1), GPUs: 1 << 62, Pod: long, Rank: new(int32(1 << 30)), ExitCode: new(int32(-1 << 31))}
+		a := history.Attempt{
+			Start:      *at(0),
+			Ready:      at(1),
+			Checkpoint: at(1),
+			GPUs:       1 << 62,
+			Pod:        long,
+			Rank:       new(int32(1 << 30)),
+			ExitCode:   new(int32(-1 << 31)),
+		}
 		for i := range 100 {
 			a.Nodes = append(a.Nodes, fmt.Sprint(i)+long[:250])
 		}
@@ -141,7 +173,10 @@ func TestAttemptsOf(t *testing.T) {
 	// checkpoint at 200 s, and all began anew; now it is 350 s.
 	w := admittedSince(at(150))
 	stopped := AddAttempt(history.Attempts{}, ran(0, 100, core.CategoryPreemption))
-	w.Status.Conditions = append(w.Status.Conditions, metav1.Condition{Type: kueue.WorkloadAttempts, Status: "True", Message: AttemptsText(stopped)})
+	w.Status.Conditions = append(
+		w.Status.Conditions,
+		metav1.Condition{Type: kueue.WorkloadAttempts, Status: "True", Message: AttemptsText(stopped)},
+	)
 	failed := ran(10, 250, core.CategoryUserError) // who restarts it does not know since when it was admitted
 	failed.Checkpoint = at(200)
 	one := ran(160, 240, core.CategoryNodeFailure)
@@ -170,8 +205,10 @@ func TestAttemptsOf(t *testing.T) {
 	if diff := cmp.Diff(want, rows, cmp.AllowUnexported(row{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if s := got.Total; s.Attempts != 3 || s.Replacements != 1 || s.RanSeconds != 300 || s.ProductiveSeconds != 150 ||
-		s.GPUSeconds != 2400 || s.LostGPUSeconds != 1280 {
+	if s := got.Total; s.Attempts != 3 || s.Replacements != 1 || s.RanSeconds != 300 ||
+		s.ProductiveSeconds != 150 ||
+		s.GPUSeconds != 2400 ||
+		s.LostGPUSeconds != 1280 {
 		t.Errorf("in all %+v", s)
 	}
 	if e := got.ETTR; e == nil || *e != 150.0/350 {
@@ -203,9 +240,17 @@ func TestReplacedAndThenRestartedIsOnce(t *testing.T) {
 	part.ReplacedPods, part.FailedNodes, whole.FailedNodes = 1, []string{"n1"}, []string{"n1"}
 	w := admittedSince(at(0))
 	w.Status.Conditions = append(w.Status.Conditions, metav1.Condition{
-		Type: kueue.WorkloadAttempts, Status: "True", Message: AttemptsText(history.Attempts{Attempts: []history.Attempt{part}}),
+		Type:    kueue.WorkloadAttempts,
+		Status:  "True",
+		Message: AttemptsText(history.Attempts{Attempts: []history.Attempt{part}}),
 	})
-	if got := AttemptsOf(w, history.Attempts{Attempts: []history.Attempt{whole}}, nil, at(200).Time); got.Total.Attempts != 2 || got.Total.Replacements != 0 {
+	if got := AttemptsOf(
+		w,
+		history.Attempts{Attempts: []history.Attempt{whole}},
+		nil,
+		at(200).Time,
+	); got.Total.Attempts != 2 ||
+		got.Total.Replacements != 0 {
 		t.Errorf("in all %+v", got.Total)
 	}
 }
@@ -214,7 +259,12 @@ func TestReplacedAndThenRestartedIsOnce(t *testing.T) {
 func TestAttemptsOfNoSecondAreTold(t *testing.T) {
 	brief, well := ran(100, 100, core.CategoryNodeFailure), ran(100, 110, "")
 	failed := ran(100, 110, core.CategoryUserError)
-	got := AttemptsOf(admittedSince(at(100)), history.Attempts{Attempts: []history.Attempt{brief, failed}}, &well, at(200).Time)
+	got := AttemptsOf(
+		admittedSince(at(100)),
+		history.Attempts{Attempts: []history.Attempt{brief, failed}},
+		&well,
+		at(200).Time,
+	)
 	if got.Total.Attempts != 3 || len(got.Total.Categories) != 2 || got.Attempts.Attempts[2].Category != "" {
 		t.Errorf("in all %+v", got)
 	}

@@ -86,12 +86,18 @@ func TestAttemptsAreTold(t *testing.T) {
 	}
 	attempts(1)
 	other := &aw.AppWrapper{ObjectMeta: metav1.ObjectMeta{Namespace: "red", Name: "other"}}
-	create(t, user(t, "bob"), strings.NewReplacer("parallelism: 2", "parallelism: 1", "completions: 2", "completions: 1").
-		Replace(fmt.Sprintf(trials, other.Name)), "red") // what quota is left
+	create(
+		t,
+		user(t, "bob"),
+		strings.NewReplacer("parallelism: 2", "parallelism: 1", "completions: 2", "completions: 1").
+			Replace(fmt.Sprintf(trials, other.Name)),
+		"red",
+	) // what quota is left
 	eventually(t, "the other team has the rest", inPhase(t, "Running", "red", other.Name))
 
 	// Who goes first in the queue takes its quota.
-	urgent := strings.NewReplacer("low-priority", "high-priority", "forever", "20s", "gpu: 8", "gpu: 2").Replace(fmt.Sprintf(trials, "urgent"))
+	urgent := strings.NewReplacer("low-priority", "high-priority", "forever", "20s", "gpu: 8", "gpu: 2").
+		Replace(fmt.Sprintf(trials, "urgent"))
 	create(t, alice, urgent, "blue")
 	killController(t)
 	attempts(2)
@@ -146,14 +152,18 @@ func TestAttemptsAreTold(t *testing.T) {
 		if a.End == nil || a.End.Before(&a.Start) || i > 0 && a.Start.Before(record.Attempts[i-1].End) {
 			t.Errorf("attempt %d was from %s to %s", i+1, a.Start, a.End)
 		}
-		if want := 16 * int64(a.End.Sub(a.Start.Time).Seconds()); a.GPUSeconds != want || a.Category != "" && a.LostGPUSeconds != want {
+		if want := 16 * int64(
+			a.End.Sub(a.Start.Time).Seconds(),
+		); a.GPUSeconds != want ||
+			a.Category != "" && a.LostGPUSeconds != want {
 			t.Errorf("attempt %d took %d GPU-seconds and lost %d, want %d", i+1, a.GPUSeconds, a.LostGPUSeconds, want)
 		}
 	}
 	if want := []string{"Preemption", "NodeFailure", "UserError", ""}; fmt.Sprint(why) != fmt.Sprint(want) {
 		t.Errorf("its attempts ended by %q, want %q", why, want)
 	}
-	if s := record.AttemptsTotal; s == nil || s.Attempts != 4 || s.Start == nil || !s.Start.Equal(&record.Attempts[0].Start) {
+	if s := record.AttemptsTotal; s == nil || s.Attempts != 4 || s.Start == nil ||
+		!s.Start.Equal(&record.Attempts[0].Start) {
 		t.Errorf("in all %+v of %+v", s, record.Attempts)
 	}
 	out, err := cluster.Run(t.Context(), "hist", "-n", "blue", "--as", "alice", "-o", "wide")

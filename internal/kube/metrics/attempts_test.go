@@ -18,10 +18,19 @@ func TestJobEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	r := &history.JobRecord{ClusterQueue: "blue", Ended: metav1.NewTime(start.Add(400 * time.Second)), AttemptsTotal: &history.AttemptSum{
-		Attempts: 3, Replacements: 1, Start: new(metav1.NewTime(start)), ProductiveSeconds: 100, GPUSeconds: 2400, LostGPUSeconds: 1600,
-		Categories: map[string]int32{"Preemption": 2, "NodeFailure": 1},
-	}}
+	r := &history.JobRecord{
+		ClusterQueue: "blue",
+		Ended:        metav1.NewTime(start.Add(400 * time.Second)),
+		AttemptsTotal: &history.AttemptSum{
+			Attempts:          3,
+			Replacements:      1,
+			Start:             new(metav1.NewTime(start)),
+			ProductiveSeconds: 100,
+			GPUSeconds:        2400,
+			LostGPUSeconds:    1600,
+			Categories:        map[string]int32{"Preemption": 2, "NodeFailure": 1},
+		},
+	}
 	m.JobEnded(r)
 	m.JobEnded(&history.JobRecord{ClusterQueue: "blue"}) // it never ran
 	for name, c := range map[string]struct {

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
@@ -222,6 +223,10 @@ func everything(m *metrics.Metrics) {
 	m.SetCohortShare("c", 5)
 	m.SetLocalQueue(view.LocalQueue{Namespace: "blue", Name: "l", Queue: "q", Active: "True", Flavors: quotas})
 	w := metrics.Workload{ClusterQueue: "q", Namespace: "blue", LocalQueue: "l", PriorityClass: "p"}
+	m.JobEnded(&history.JobRecord{
+		ClusterQueue:  "q",
+		AttemptsTotal: &history.AttemptSum{Attempts: 1, Start: new(metav1.Unix(0, 0))},
+	})
 	m.Attempted(metrics.Success, time.Millisecond)
 	m.QuotaReserved(w, time.Second)
 	m.Admitted(w, time.Second)

@@ -429,6 +429,9 @@ func describeType(t reflect.Type, v schema.GroupVersion, refs string, out object
 	out[name] = object{"type": "object", "description": "Part of an answer.", "properties": properties}
 	var add func(t reflect.Type)
 	add = func(t reflect.Type) {
+		if t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
 		var docs map[string]string
 		if v == viewapi.GroupVersion {
 			docs = fieldDocs()[typeName(t, v)]

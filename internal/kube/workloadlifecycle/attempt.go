@@ -30,8 +30,12 @@ func endAttempt(w *kueue.Workload, next *kueue.WorkloadStatus, now time.Time, e 
 		return
 	}
 	reason, cause := statistics(e)
-	if c := apimeta.FindStatusCondition(next.Conditions, kueue.WorkloadPreempted); reason == kueue.ReasonPreempted &&
-		cause == "" && c != nil {
+	if c := apimeta.FindStatusCondition(
+		next.Conditions,
+		kueue.WorkloadPreempted,
+	); reason == kueue.ReasonPreempted &&
+		cause == "" &&
+		c != nil {
 		cause = c.Reason
 	}
 	a.FailedNodes = view.SomeNodes(e.Nodes)
@@ -94,7 +98,11 @@ func tellAttempt(w *kueue.Workload, next *kueue.WorkloadStatus, now time.Time, a
 		return
 	}
 	all := view.AddAttempt(view.StoppedAttempts(w), *a)
-	NewConditions(w, next, now).Set(kueue.WorkloadAttempts, metav1.ConditionTrue, a.Category, view.AttemptsText(all))
+	NewConditions(
+		w,
+		next,
+		now,
+	).Set(kueue.WorkloadAttempts, metav1.ConditionTrue, a.Category, view.AttemptsText(all))
 }
 
 // NoteCheckpoint adds to the attempt that an eviction ended what its job says of its last checkpoint, once its

@@ -23,12 +23,16 @@ func onNodes(places ...core.Place) *kueue.Workload {
 	for _, p := range places {
 		n += p.Count
 	}
-	w.Spec.PodSets = []kueue.PodSet{{Name: "main", Count: n, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-		Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{core.GPU: resource.MustParse("4")},
+	w.Spec.PodSets = []kueue.PodSet{
+		{Name: "main", Count: n, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{core.GPU: resource.MustParse("4")},
+			}}},
 		}}},
-	}}}}
-	w.Status.Admission = convert.StatusAdmission(core.Admission{Queue: "q", PodSets: []core.PodSetAdmission{{Name: "main", Count: n, Places: places}}})
+	}
+	w.Status.Admission = convert.StatusAdmission(
+		core.Admission{Queue: "q", PodSets: []core.PodSetAdmission{{Name: "main", Count: n, Places: places}}},
+	)
 	return w
 }
 
@@ -36,7 +40,11 @@ func onNodes(places ...core.Place) *kueue.Workload {
 func TestEvictTellsTheAttempt(t *testing.T) {
 	w := onNodes(core.Place{Node: "n1", Count: 2}, core.Place{Node: "n2", Count: 1})
 	next := w.Status.DeepCopy()
-	NewConditions(w, next, now).Set(kueue.WorkloadPreempted, metav1.ConditionTrue, kueue.ReasonInCohortReclamation, "for another")
+	NewConditions(
+		w,
+		next,
+		now,
+	).Set(kueue.WorkloadPreempted, metav1.ConditionTrue, kueue.ReasonInCohortReclamation, "for another")
 	Evict(w, next, now, Eviction{Reason: kueue.ReasonPreempted, Message: "for another"})
 	w.Status = *next
 	told := view.StoppedAttempts(w).Attempts
@@ -44,8 +52,11 @@ func TestEvictTellsTheAttempt(t *testing.T) {
 		t.Fatalf("told of %+v", told)
 	}
 	a := told[0]
-	if a.Category != string(core.CategoryPreemption) || a.Reason != kueue.ReasonInCohortReclamation || a.GPUs != 12 ||
-		a.GPUSeconds != 12*3600 || a.LostGPUSeconds != 12*3600 || fmt.Sprint(a.Nodes) != "[n1 n2]" {
+	if a.Category != string(core.CategoryPreemption) || a.Reason != kueue.ReasonInCohortReclamation ||
+		a.GPUs != 12 ||
+		a.GPUSeconds != 12*3600 ||
+		a.LostGPUSeconds != 12*3600 ||
+		fmt.Sprint(a.Nodes) != "[n1 n2]" {
 		t.Errorf("told of %+v", a)
 	}
 
@@ -97,7 +108,10 @@ func TestNoAttemptWithoutARun(t *testing.T) {
 func TestEvictNeedsNoRoomForAttempts(t *testing.T) {
 	w := onNodes(core.Place{Node: "n1", Count: 1})
 	for len(w.Status.Conditions) <= mostConditions {
-		w.Status.Conditions = append(w.Status.Conditions, metav1.Condition{Type: fmt.Sprintf("example.com/%d", len(w.Status.Conditions))})
+		w.Status.Conditions = append(
+			w.Status.Conditions,
+			metav1.Condition{Type: fmt.Sprintf("example.com/%d", len(w.Status.Conditions))},
+		)
 	}
 	next := w.Status.DeepCopy()
 	Evict(w, next, now, Eviction{Reason: kueue.ReasonPreempted})
@@ -115,13 +129,18 @@ func TestNodesReplaced(t *testing.T) {
 	NodesReplaced(w, next, now)
 	w.Status = *next
 	told := view.StoppedAttempts(w).Attempts
-	if len(told) != 1 || told[0].ReplacedPods != 2 || told[0].GPUs != 8 || fmt.Sprint(told[0].FailedNodes) != "[n1]" ||
+	if len(told) != 1 || told[0].ReplacedPods != 2 || told[0].GPUs != 8 ||
+		fmt.Sprint(told[0].FailedNodes) != "[n1]" ||
 		told[0].Category != string(core.CategoryNodeFailure) {
 		t.Errorf("told of %+v", told)
 	}
 
 	starts := onNodes(core.Place{Node: "n1", Count: 2})
-	NewConditions(starts, &starts.Status, now).Set(kueue.WorkloadPodsReady, metav1.ConditionFalse, kueue.ReasonWaitForStart, "")
+	NewConditions(
+		starts,
+		&starts.Status,
+		now,
+	).Set(kueue.WorkloadPodsReady, metav1.ConditionFalse, kueue.ReasonWaitForStart, "")
 	next = starts.Status.DeepCopy()
 	next.Admission = onNodes(core.Place{Node: "n3", Count: 2}).Status.Admission
 	NodesReplaced(starts, next, now)

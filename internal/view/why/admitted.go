@@ -2,7 +2,6 @@ package why
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -43,7 +42,7 @@ func admitted(p JobObjects, j view.Standing, e *Explanation) {
 		e.wrapper(p, j)
 	}
 	e.recovered(p)
-	e.pastAttempts(p.attempts(context.Background(), nil))
+	e.pastAttempts(p.attempts(nil))
 	e.pods(p, j)
 	if p.Stays != nil {
 		e.say("It should have left its node, %s ago: %s", p.ago(gather.When(p.Stays)), p.Stays.Message)

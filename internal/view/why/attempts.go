@@ -18,27 +18,14 @@ import (
 	"github.com/mlbatch/mlbatch/internal/view"
 )
 
-// attempts are those of the job; nil if it was never admitted. What is wrong with nodes is told to those who
-// may read them; c may be nil.
-func (p *JobObjects) attempts(ctx context.Context, c client.Reader) *view.Attempts {
+// attempts are those of the job; nil if it was never admitted. trouble is what is wrong with the node of a pod; nil knows
+// of none.
+func (p *JobObjects) attempts(trouble func(*corev1.Pod) core.NodeTrouble) *view.Attempts {
 	w := p.Workload
 	if w == nil {
 		return nil
 	}
-	last := view.LastAttempt(w, p.Pods, func(pod *corev1.Pod) core.NodeTrouble {
-		if c == nil {
-			return core.NodeFine
-		}
-		var node corev1.Node
-		err := c.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, &node)
-		switch {
-		case pod.Spec.NodeName == "" || err != nil && !apierrors.IsNotFound(err):
-			return core.NodeFine
-		case err != nil:
-			return core.NodeBad
-		}
-		return view.TroubleOf(&node, jobs.MustLeave(pod, &node, jobs.AvoidBadGPUs()) != "")
-	})
+	last := view.LastAttempt(w, p.Pods, trouble)
 	if root := p.Root(); last != nil && root != nil {
 		view.NoteCheckpoint(last, root, p.Now)
 	}
@@ -50,6 +37,21 @@ func (p *JobObjects) attempts(ctx context.Context, c client.Reader) *view.Attemp
 		}
 	}
 	return view.AttemptsOf(w, p.attemptsWithin(), last, p.Now)
+}
+
+// troubleSeen is what is wrong with nodes, as far as their reader may see.
+func troubleSeen(ctx context.Context, c client.Reader) func(*corev1.Pod) core.NodeTrouble {
+	return func(pod *corev1.Pod) core.NodeTrouble {
+		var node corev1.Node
+		err := c.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, &node)
+		switch {
+		case pod.Spec.NodeName == "" || err != nil && !apierrors.IsNotFound(err):
+			return core.NodeFine
+		case err != nil:
+			return core.NodeBad
+		}
+		return view.TroubleOf(&node, jobs.MustLeave(pod, &node, jobs.AvoidBadGPUs()) != "")
+	}
 }
 
 // attemptsWithin are those that cost no quota.
@@ -108,7 +110,13 @@ func (e *Explanation) pastAttempts(all *view.Attempts) {
 			continue
 		}
 		ran := duration.HumanDuration(max(a.End.Sub(a.Start.Time), 0).Round(time.Second))
-		e.say("Its last attempt of %d ended %s after %s: %s", all.Total.Attempts, a.End.UTC().Format(time.RFC3339), ran, AttemptText(a))
+		e.say(
+			"Its last attempt of %d ended %s after %s: %s",
+			all.Total.Attempts,
+			a.End.UTC().Format(time.RFC3339),
+			ran,
+			AttemptText(a),
+		)
 		return
 	}
 }

@@ -162,7 +162,7 @@ func Show(
 	}
 	out := shownOf(&p, &j)
 	out.Unread = unread
-	out.Attempts = p.attempts(ctx, c)
+	out.Attempts = p.attempts(troubleSeen(ctx, c))
 	out.Timeline = Timeline(&p, &j, events)
 	if out.Failure != nil && out.Failure.NoLog == "" && lines > 0 {
 		out.Failure.readLog(ctx, logs, p.Asked.Namespace, lines)

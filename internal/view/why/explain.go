@@ -2,7 +2,6 @@ package why
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -326,7 +325,7 @@ func notRecorded(p JobObjects, j view.Standing, e *Explanation) {
 
 func finished(p JobObjects, j view.Standing, e *Explanation) {
 	e.say("%s finished %s ago: %s", e.Object, p.ago(j.Since), cmp.Or(j.Message, j.Reason))
-	e.pastAttempts(p.attempts(context.Background(), nil))
+	e.pastAttempts(p.attempts(nil))
 	if j.State == view.Failed && p.AppWrapper == nil { // an AppWrapper names its pods itself
 		e.failures(p)
 	}

@@ -29,7 +29,10 @@ func (a *attempt) told(ctx context.Context) *metav1.Condition {
 	now := a.clock.Now()
 	ended := history.Attempt{Start: deployed.LastTransitionTime} // its GPUs are those of the admission
 	unhealthy := lifecycle.Condition{}
-	if i := slices.IndexFunc(a.step.Conditions, func(c lifecycle.Condition) bool { return c.Type == lifecycle.Unhealthy }); i >= 0 {
+	if i := slices.IndexFunc(
+		a.step.Conditions,
+		func(c lifecycle.Condition) bool { return c.Type == lifecycle.Unhealthy },
+	); i >= 0 {
 		unhealthy = a.step.Conditions[i]
 	}
 	var nodes, left []string

@@ -49,7 +49,7 @@ func (r *reconciler) ended(ctx context.Context, l *look, m *podplan.Memory) (his
 		if len(failed) == 0 {
 			return l.attempts, nil // they were removed meanwhile
 		}
-		lost, a.ReplacedPods = failed, int32(min(len(failed), 1<<30)) //nolint:gosec // it is bounded
+		lost, a.ReplacedPods = failed, int32(min(len(failed), 1<<30))
 		a.Start = failed[0].CreationTimestamp
 		for _, p := range failed {
 			a.GPUs += view.GPUs(&p.Spec)

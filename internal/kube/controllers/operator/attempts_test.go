@@ -15,7 +15,11 @@ import (
 func exited(code int32) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{
-			Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: "Error", FinishedAt: metav1.NewTime(time.Unix(5, 0))},
+			Terminated: &corev1.ContainerStateTerminated{
+				ExitCode:   code,
+				Reason:     "Error",
+				FinishedAt: metav1.NewTime(time.Unix(5, 0)),
+			},
 		}}}
 	}
 }
@@ -40,10 +44,12 @@ func TestFailuresAreRemembered(t *testing.T) {
 		t.Fatalf("it remembers %+v", all)
 	}
 	first, second := all[0], all[1]
-	if first.Pod != "x-1" || first.Category != "UserError" || *first.ExitCode != 1 || *first.Rank != 1 || first.ReplacedPods != 1 {
+	if first.Pod != "x-1" || first.Category != "UserError" || *first.ExitCode != 1 || *first.Rank != 1 ||
+		first.ReplacedPods != 1 {
 		t.Errorf("of the first failure it remembers %+v", first)
 	}
-	if second.Pod != "x-0" || second.Category != "Crash" || *second.ExitCode != 139 || *second.Rank != 0 || second.Checkpoint != nil {
+	if second.Pod != "x-0" || second.Category != "Crash" || *second.ExitCode != 139 || *second.Rank != 0 ||
+		second.Checkpoint != nil {
 		t.Errorf("of the second it remembers %+v", second)
 	}
 }
