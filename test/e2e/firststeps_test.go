@@ -54,7 +54,7 @@ var varies = []struct {
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`), "MOMENT"},
 	{regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`), "UID"},
 	{regexp.MustCompile(`\b(\d+(\.\d+)?(h|ms|m|s|d))+\b`), "TIME"},
-	{regexp.MustCompile(`\b\d+\.\d\b`), "HOURS"},
+	{regexp.MustCompile(`\b\d+\.\d{1,2}\b`), "HOURS"},
 	{regexp.MustCompile(`\bnode-\d\b`), "NODE"},
 }
 

@@ -3,6 +3,8 @@ package apply
 import (
 	"context"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,22 +30,31 @@ func TestReasonsOfAnEvictedCrowdYield(t *testing.T) {
 		began := evicted.DeepCopy()
 		began.Name = "admitted"
 		waits := aWorkload(func(w *kueue.Workload) { w.Name, w.ResourceVersion = "waits", "" })
+		var mu sync.Mutex
 		var writes []string
+		written := func() []string {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(writes)
+		}
 		c := fake.NewClientBuilder().WithScheme(scheme.New()).WithStatusSubresource(&kueue.Workload{}).
 			WithObjects(evicted, began, waits, aQueue()).
 			WithInterceptorFuncs(interceptor.Funcs{
 				SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+					mu.Lock()
 					writes = append(writes, o.GetName())
+					mu.Unlock()
 					return c.SubResource(sub).Update(ctx, o, opts...)
 				},
 			}).Build()
-		crowd := true
+		var crowd atomic.Bool
+		crowd.Store(true)
 		a, stop := running(t, Options{
 			Client: c, Sentence: sentence,
 			Refused: func(core.Key, string) {},
 			Done:    func(context.Context, core.Decision, *kueue.Workload) {},
 			Yields: func(time.Time) time.Duration {
-				if crowd {
+				if crowd.Load() {
 					return time.Second
 				}
 				return 0
@@ -59,16 +70,16 @@ func TestReasonsOfAnEvictedCrowdYield(t *testing.T) {
 		}, unknown)
 		time.Sleep(30 * time.Second) // of the bubble
 		synctest.Wait()
-		if want := []string{"waits"}; !slices.Equal(writes, want) {
-			t.Errorf("while many stop, %q are told, want %q", writes, want)
+		if got, want := written(), []string{"waits"}; !slices.Equal(got, want) {
+			t.Errorf("while many stop, %q are told, want %q", got, want)
 		}
 		a.Plan(core.Plan{core.Admit{Key: named("admitted"), Admission: on("node-0")}}, unknown)
 		synctest.Wait()
-		crowd = false
+		crowd.Store(false)
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
-		if want := []string{"waits", "admitted", "evicted"}; !slices.Equal(writes, want) {
-			t.Errorf("when they have stopped, %q were written, want %q", writes, want)
+		if got, want := written(), []string{"waits", "admitted", "evicted"}; !slices.Equal(got, want) {
+			t.Errorf("when they have stopped, %q were written, want %q", got, want)
 		}
 	})
 }
