@@ -230,12 +230,14 @@ func AttemptsOf(w *kueue.Workload, within history.Attempts, last *history.Attemp
 	return all
 }
 
-// ETTR is the effective training time ratio of attempts until a moment; nil if no time has passed.
+// ETTR is the effective training time ratio of attempts until a moment; nil if no time has passed. It is of whole seconds,
+// as all that is known of attempts.
 func ETTR(s *history.AttemptSum, until time.Time) *float64 {
 	if s == nil || s.Start == nil || until.Sub(s.Start.Time) < time.Second {
 		return nil
 	}
-	return new(min(float64(s.ProductiveSeconds)/until.Sub(s.Start.Time).Seconds(), 1))
+	wall := until.Sub(s.Start.Time) / time.Second
+	return new(min(float64(s.ProductiveSeconds)/float64(wall), 1))
 }
 
 // divided puts attempts that ended within others in their places: what was one admission is as many
