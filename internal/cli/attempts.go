@@ -25,7 +25,8 @@ func ratio(of *float64) string {
 	return strconv.FormatFloat(*of, 'f', 2, 64)
 }
 
-func atLeastZero(of *float64) float64 {
+// ratioOrNone is for sorting: what is not known comes below 0.
+func ratioOrNone(of *float64) float64 {
 	if of == nil {
 		return -1
 	}

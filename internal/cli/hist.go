@@ -65,7 +65,7 @@ func PastColumns( //nolint:revive // whether there are several
 			Title: "ETTR",
 			Rank:  11,
 			Text:  func(r view.PastJob) string { return ratio(r.ETTR) },
-			Less:  func(a, b view.PastJob) int { return cmp.Compare(atLeastZero(a.ETTR), atLeastZero(b.ETTR)) },
+			Less:  func(a, b view.PastJob) int { return cmp.Compare(ratioOrNone(a.ETTR), ratioOrNone(b.ETTR)) },
 		},
 		{Title: "ATTEMPTS", Wide: true, Text: attemptsOf},
 		{Title: "CLUSTERQUEUE", Wide: true, Text: func(r view.PastJob) string { return r.ClusterQueue }},
@@ -229,7 +229,7 @@ func PastSumColumns(by ...string) []Column[PastSum] {
 			Title: "ETTR",
 			Rank:  2,
 			Text:  func(s PastSum) string { return ratio(s.ETTR) },
-			Less:  func(a, b PastSum) int { return cmp.Compare(atLeastZero(a.ETTR), atLeastZero(b.ETTR)) },
+			Less:  func(a, b PastSum) int { return cmp.Compare(ratioOrNone(a.ETTR), ratioOrNone(b.ETTR)) },
 		},
 		number("EVICTIONS", 6, func(s PastSum) int { return int(s.Evictions) }),
 		Column[PastSum]{

@@ -2,11 +2,13 @@ package view
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -412,12 +414,28 @@ func unhealthyDevice(pod *corev1.Pod) bool {
 	return false
 }
 
-// TroubleOf is what is wrong with the node of a pod that failed; nil is one that is gone. leave is that
-// health checks say that the pod has to leave it.
-func TroubleOf(node *corev1.Node, leave bool) core.NodeTrouble { //nolint:revive // what they say
-	if node == nil {
-		return core.NodeBad
+// TroubleAt is what is wrong with the node of a pod that failed, as far as it can be read: one that is gone is bad, and of
+// none, or one that cannot be read, nothing is known. leave says whether health checks say that the pod has to leave it;
+// nil is that they say nothing.
+func TroubleAt(
+	name string,
+	read func(name string) (*corev1.Node, error),
+	leave func(*corev1.Node) bool,
+) (core.NodeTrouble, error) {
+	if name == "" {
+		return core.NodeFine, nil
 	}
+	node, err := read(name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return core.NodeBad, nil
+	case err != nil:
+		return core.NodeFine, fmt.Errorf("read the node of a pod that failed: %w", err)
+	}
+	return troubleOf(node, leave != nil && leave(node)), nil
+}
+
+func troubleOf(node *corev1.Node, leave bool) core.NodeTrouble { //nolint:revive // what they say
 	if node.Annotations[DrainAnnotation] != "" {
 		return core.NodeDrained
 	}

@@ -112,31 +112,6 @@ func podsCalled(t *testing.T, owner string) []corev1.Pod {
 	return slices.DeleteFunc(all.Items, func(p corev1.Pod) bool { return !strings.HasPrefix(p.Name, owner+"-") })
 }
 
-// runInOneRack waits until so many pods whose names begin so run, all of them in one rack, which it returns.
-func runInOneRack(t *testing.T, owner string, n int) (rack string) {
-	t.Helper()
-	eventually(t, owner+" runs in one rack", func() string {
-		racks, running := map[string]bool{}, 0
-		for _, p := range podsCalled(t, owner) {
-			if p.Status.Phase != corev1.PodRunning {
-				continue
-			}
-			var node corev1.Node
-			if err := user(t, "").Get(t.Context(), client.ObjectKey{Name: p.Spec.NodeName}, &node); err != nil {
-				return err.Error()
-			}
-			rack = node.Labels[simulatedRack]
-			racks[rack] = true
-			running++
-		}
-		if running != n || len(racks) != 1 {
-			return fmt.Sprintf("%d pods run, in racks %v", running, racks)
-		}
-		return ""
-	})
-	return rack
-}
-
 // TestNativeGangs: pods that name a PodGroup of Kubernetes start together in the rack that it asks for, and the PodGroup
 // says so, or why not; so does that of a Job with spec.scheduling. What it says may change as long as they wait.
 func TestNativeGangs(t *testing.T) {
@@ -154,7 +129,7 @@ func TestNativeGangs(t *testing.T) {
 		queuedPod("train-last", 2, 1000000, "", "", "schedulingGroup: {podGroupName: train}"),
 		"blue",
 	)
-	rack := runInOneRack(t, "train", 8)
+	rack := runIn(t, "train", 8, simulatedRack)
 	eventually(t, "it says that they have their nodes", nativelyScheduled(t, "train", yes, "Scheduled", "8"))
 	create(
 		t,
@@ -162,7 +137,7 @@ func TestNativeGangs(t *testing.T) {
 		queuedPod("train-more", 2, 1000000, "", "", "schedulingGroup: {podGroupName: train}"),
 		"blue",
 	)
-	if more := runInOneRack(t, "train", 9); more != rack {
+	if more := runIn(t, "train", 9, simulatedRack); more != rack {
 		t.Errorf("the gang is in %s, and one that comes later in %s", rack, more)
 	}
 
@@ -180,7 +155,7 @@ func TestNativeGangs(t *testing.T) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	runInOneRack(t, "large", 4)
+	runIn(t, "large", 4, simulatedRack)
 	eventually(t, "four are enough", nativelyScheduled(t, "large", yes, "Scheduled", "4"))
 
 	job := `{apiVersion: batch/v1, kind: Job, metadata: {name: %[1]s, labels: {kueue.x-k8s.io/queue-name: default-queue}}, spec: {
@@ -191,7 +166,7 @@ func TestNativeGangs(t *testing.T) {
 	eventually(t, "the PodGroup of a Job says that no rack can hold it",
 		nativelyScheduled(t, "wide-", no, "Unschedulable", "no "+simulatedRack))
 	create(t, alice, fmt.Sprintf(job, "near", 3), "blue")
-	runInOneRack(t, "near", 3)
+	runIn(t, "near", 3, simulatedRack)
 	eventually(t, "the PodGroup of a Job says that they have their nodes",
 		nativelyScheduled(t, "near-", yes, "Scheduled", "3"))
 	for _, p := range podsCalled(t, "near") {
@@ -241,7 +216,7 @@ func TestPodGroupsAreWritten(t *testing.T) {
 	eventually(t, "the PodGroup says why the job waits",
 		nativelyScheduled(t, "job-wide-", no, "Unschedulable", "no "+simulatedRack))
 	create(t, alice, fmt.Sprintf(job, "near", 3, fmt.Sprintf(pods, "c", 8)), "blue")
-	runInOneRack(t, "near", 3)
+	runIn(t, "near", 3, simulatedRack)
 	eventually(t, "pods that Kubernetes makes name it", ofNativeGroup(t, "near", 3))
 	eventually(t, "it says that they have their nodes", nativelyScheduled(t, "job-near-", yes, "Scheduled", "3"))
 	g := nativeGroupCalled(t, "job-near-")
@@ -280,7 +255,7 @@ func TestPodGroupsAreWritten(t *testing.T) {
 		create(t, alice, queuedPod(name, 1, 1000000, "kueue.x-k8s.io/pod-group-name: pair",
 			`kueue.x-k8s.io/pod-group-total-count: "2"`, ""), "blue")
 	}
-	runInOneRack(t, "pair", 2)
+	runIn(t, "pair", 2, simulatedRack)
 	if g := nativeGroupCalled(
 		t,
 		"pair",

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,15 +41,12 @@ func (p *JobObjects) attempts(trouble func(*corev1.Pod) core.NodeTrouble) *view.
 // troubleSeen is what is wrong with nodes, as far as their reader may see.
 func troubleSeen(ctx context.Context, c client.Reader) func(*corev1.Pod) core.NodeTrouble {
 	return func(pod *corev1.Pod) core.NodeTrouble {
-		var node corev1.Node
-		err := c.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, &node)
-		switch {
-		case pod.Spec.NodeName == "" || err != nil && !apierrors.IsNotFound(err):
-			return core.NodeFine
-		case err != nil:
-			return core.NodeBad
-		}
-		return view.TroubleOf(&node, jobs.MustLeave(pod, &node, jobs.AvoidBadGPUs()) != "")
+		out, _ := view.TroubleAt(pod.Spec.NodeName, func(name string) (*corev1.Node, error) {
+			var node corev1.Node
+			err := c.Get(ctx, types.NamespacedName{Name: name}, &node)
+			return &node, err
+		}, func(node *corev1.Node) bool { return jobs.MustLeave(pod, node, jobs.AvoidBadGPUs()) != "" })
+		return out
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -79,15 +78,10 @@ func (a *attempt) told(ctx context.Context) *metav1.Condition {
 // trouble is what is wrong with a node, as far as that is seen. pod is one that failed there; nil says
 // nothing of what health checks ask of it.
 func (a *attempt) trouble(ctx context.Context, name string, pod *corev1.Pod) core.NodeTrouble {
-	if name == "" {
-		return core.NodeFine
-	}
-	node, err := a.node(ctx, name)
-	switch {
-	case apierrors.IsNotFound(err):
-		return core.NodeBad
-	case err != nil:
-		return core.NodeFine
-	}
-	return view.TroubleOf(node, pod != nil && jobs.MustLeave(pod, node, a.inject.Avoid) != "")
+	out, _ := view.TroubleAt(
+		name,
+		func(name string) (*corev1.Node, error) { return a.node(ctx, name) },
+		func(node *corev1.Node) bool { return pod != nil && jobs.MustLeave(pod, node, a.inject.Avoid) != "" },
+	)
+	return out
 }

@@ -321,18 +321,12 @@ func attemptsWithin(job jobs.Object, memory *recovery.Recovery) api.Attempts {
 // trouble tells what is wrong with the node of a pod, as far as that is seen.
 func (r *reconciler) trouble(ctx context.Context) func(*corev1.Pod) core.NodeTrouble {
 	return func(pod *corev1.Pod) core.NodeTrouble {
-		if pod.Spec.NodeName == "" {
-			return core.NodeFine
-		}
-		var node corev1.Node
-		err := r.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, &node, client.UnsafeDisableDeepCopy)
-		switch {
-		case apierrors.IsNotFound(err):
-			return core.NodeBad
-		case err != nil:
-			return core.NodeFine
-		}
-		return view.TroubleOf(&node, jobs.MustLeave(pod, &node, jobs.AvoidBadGPUs()) != "")
+		out, _ := view.TroubleAt(pod.Spec.NodeName, func(name string) (*corev1.Node, error) {
+			var node corev1.Node
+			err := r.Client.Get(ctx, types.NamespacedName{Name: name}, &node, client.UnsafeDisableDeepCopy)
+			return &node, err
+		}, func(node *corev1.Node) bool { return jobs.MustLeave(pod, node, jobs.AvoidBadGPUs()) != "" })
+		return out
 	}
 }
 

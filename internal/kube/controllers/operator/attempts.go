@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -119,16 +118,9 @@ func (r *reconciler) ran(ctx context.Context, l *look) ([]ranPod, error) {
 
 // trouble is what is wrong with the node of a pod.
 func (r *reconciler) trouble(ctx context.Context, pod *corev1.Pod) (core.NodeTrouble, error) {
-	if pod.Spec.NodeName == "" {
-		return core.NodeFine, nil
-	}
-	var node corev1.Node
-	err := r.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, &node, client.UnsafeDisableDeepCopy)
-	if apierrors.IsNotFound(err) {
-		return core.NodeBad, nil
-	}
-	if err != nil {
-		return core.NodeFine, fmt.Errorf("read the node of a pod that failed: %w", err)
-	}
-	return view.TroubleOf(&node, jobs.MustLeave(pod, &node, jobs.AvoidBadGPUs()) != ""), nil
+	return view.TroubleAt(pod.Spec.NodeName, func(name string) (*corev1.Node, error) {
+		var node corev1.Node
+		err := r.Client.Get(ctx, types.NamespacedName{Name: name}, &node, client.UnsafeDisableDeepCopy)
+		return &node, err
+	}, func(node *corev1.Node) bool { return jobs.MustLeave(pod, node, jobs.AvoidBadGPUs()) != "" })
 }
