@@ -47,9 +47,10 @@ type audited struct {
 	unseen bool
 	code   core.Code
 	// relocated says that it was evicted to go elsewhere, and has not ended where it was; disturbed is then that of
-	// the auditor.
+	// the auditor, and moves how many pods it had.
 	relocated bool
 	disturbed int
+	moves     int32
 	// evicted counts evictions since something happened from outside.
 	evicted, evictedAt int
 }
@@ -447,8 +448,16 @@ func (a *Auditor) relocate(w, beneficiary *audited) error {
 			most,
 		)
 	}
-	w.relocated, w.disturbed = true, a.disturbed
+	w.relocated, w.disturbed, w.moves = true, a.disturbed, w.pods()
 	return nil
+}
+
+// pods is how many pods a workload has that are not done.
+func (w *audited) pods() (n int32) {
+	for i := range w.told.PodSets {
+		n += w.told.PodSets[i].Count
+	}
+	return n
 }
 
 // withdrawRelocation notes that the API did not accept that a workload is relocated.
@@ -470,7 +479,8 @@ func (a *Auditor) relocationsArrive() error {
 		w := a.workloads[key]
 		switch {
 		case !w.relocated || w.held != nil && w.leaving:
-		case w.held != nil || w.disturbed != a.disturbed, w.told.Held != "" || w.told.NotBefore.After(a.now):
+		case w.held != nil || w.disturbed != a.disturbed, w.told.Held != "" || w.told.NotBefore.After(a.now),
+			w.pods() != w.moves: // some ended by themselves while they were stopped
 			w.relocated = false // or it may not start, for a reason of its own
 		case !a.unready():
 			return fmt.Errorf("P4: %s was relocated, and does not start elsewhere", key)
