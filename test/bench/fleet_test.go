@@ -79,9 +79,10 @@ func (bd bed) lendAll(b *testing.B) {
 	if err := bd.client.Get(b.Context(), client.ObjectKey{Name: queue}, &owner); err != nil {
 		b.Fatal(err)
 	}
+	before := owner.DeepCopy()
 	owner.Spec.CohortName = "fleet"
 	owner.Spec.Preemption = &kueue.ClusterQueuePreemption{ReclaimWithinCohort: kueue.PreemptionPolicyAny}
-	if err := bd.client.Update(b.Context(), &owner); err != nil {
+	if err := bd.client.Patch(b.Context(), &owner, client.MergeFrom(before)); err != nil {
 		b.Fatal(err)
 	}
 	nothing := *owner.Spec.ResourceGroups[0].DeepCopy()
