@@ -129,12 +129,34 @@ func (p *Plan) suspended(seen []Seen, m Memory) Actions {
 			}
 		}
 	}
-	if !left && !m.Started.IsZero() {
-		s.Memory.Started, s.Memory.Counted = time.Time{}, there
+	failed := p.failedHeld(seen, &m)
+	switch {
+	case !left && !m.Started.IsZero():
+		s.Memory.Started, s.Memory.Counted = time.Time{}, append(there, failed...)
 		s.Memory.Done = p.lasting(m.Done)
-		s.Changed, s.Delete, s.Hold = true, nil, nil
+	case failed != nil:
+		s.Memory.Counted = append(slices.Clone(m.Counted), failed...)
+	default:
+		return s
 	}
+	s.Changed, s.Delete, s.Hold = true, nil, nil
 	return s
+}
+
+// failedHeld are members that failed while they were held back, as a Job does of whose pods one was on
+// the node for which all were stopped. The job is not to blame: they count as if they were counted, and
+// are made anew once it runs again.
+func (p *Plan) failedHeld(seen []Seen, m *Memory) []string {
+	var out []string
+	for i := range seen {
+		x := &seen[i]
+		r := p.Role(x.Role)
+		if x.Life == Failed && !x.Leaving && r != nil && r.Holds && r.has(x.Index) && x.Attempt >= m.Attempt &&
+			!slices.Contains(m.Counted, x.ID) && p.judge(r, x, i).then != Ignore {
+			out = append(out, x.ID)
+		}
+	}
+	return out
 }
 
 // lasting is what stays done when a job is suspended.

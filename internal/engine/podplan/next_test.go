@@ -456,6 +456,42 @@ func TestNext(t *testing.T) {
 				}
 			}},
 		},
+		"one that is held back failed": {
+			why: "it lost its node, as others that were stopped for it: that is counted for no limit when the job runs again",
+			plan: func(p *podplan.Plan) {
+				p.Suspended = true
+				p.Roles[1].Holds, p.Roles[1].OnFailure = true, podplan.RestartJob
+			},
+			kept: podplan.Memory{Counted: []string{"Worker1"}},
+			seen: []podplan.Seen{
+				pod("Worker", 0, podplan.Failed, held, over),
+				pod("Worker", 1, podplan.Failed, held, over),
+				pod("Worker", 2, podplan.Pending, held, over),
+			},
+			want: want{changed: true, memory: func(m *podplan.Memory) { m.Counted = []string{"Worker1", "Worker0"} }},
+		},
+		"one that was held back failed, and the job runs again": {
+			why: "it is made anew, and the others run on",
+			plan: func(p *podplan.Plan) {
+				p.Roles = p.Roles[1:]
+				p.Roles[0].Holds, p.Roles[0].OnFailure, p.Retries = true, podplan.RestartJob, new(int32(0))
+			},
+			kept: podplan.Memory{Started: start, Counted: []string{"Worker0"}},
+			seen: []podplan.Seen{
+				pod("Worker", 0, podplan.Failed, over),
+				pod("Worker", 1, podplan.Ready),
+				pod("Worker", 2, podplan.Pending, held),
+			},
+			want: want{delete: []int{0}, release: []int{2}},
+		},
+		"one that is held back failed, and may stay so": {
+			why: "the job goes on without it, as it would have",
+			plan: func(p *podplan.Plan) {
+				p.Suspended = true
+				p.Roles[1].Holds, p.Roles[1].OnFailure = true, podplan.Ignore
+			},
+			seen: []podplan.Seen{pod("Worker", 0, podplan.Failed, held, over)},
+		},
 		"held back, and made from what is no more": {
 			why:  "its release could not change it; what ended stays, and what is of no version is as good as any",
 			plan: func(p *podplan.Plan) { p.Suspended, p.Roles[1].Holds, p.Roles[1].Version = true, true, "new" },

@@ -49,7 +49,8 @@ type Memory struct {
 	// Attempt counts how often all members were made anew.
 	Attempt int32
 	// Failures are those of members that are gone, or about to go: these are in Counted
-	// by ID, so that a failure is counted once whatever happens in between.
+	// by ID, so that a failure is counted once whatever happens in between; so are those that failed
+	// while they were held back, which are no failures of the job.
 	Failures int32
 	Counted  []string
 	// Free are the failures that a rule counts against no limit. They are in Counted, too.
