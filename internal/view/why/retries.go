@@ -99,9 +99,9 @@ func (p *JobObjects) retries(cq *kueue.ClusterQueue) *Retries {
 	return out
 }
 
-// retried says what is left of the job's retries, once it used some or is said anything of.
+// retried says what is left of the job's retries, where more is to be told than how many it used.
 func (e *Explanation) retried(p *JobObjects) {
-	if r := p.retries(nil); r != nil {
+	if r := p.retries(nil); r != nil && (r.Limit != nil || r.Interruptions > 0 || len(r.Policies)+len(r.AvoidedNodes) > 0) {
 		e.say("Retries: %s", RetriesText(r))
 	}
 }

@@ -45,8 +45,8 @@ func (a *attempt) retries(ctx context.Context) error {
 		return nil
 	}
 	now := a.clock.Now()
-	began := a.since(awv1beta2.ResourcesDeployed, now)
-	ready := a.since(awv1beta2.PodsReady, now)
+	began := a.trueSince(awv1beta2.ResourcesDeployed, now)
+	ready := a.trueSince(awv1beta2.PodsReady, now)
 	if failed := view.FirstFailed(a.pods); failed != nil {
 		a.facts.Failure = view.FailureOf(failed, a.trouble(ctx, failed.Spec.NodeName, failed), a.w, began, now)
 		return nil
@@ -58,8 +58,8 @@ func (a *attempt) retries(ctx context.Context) error {
 	return nil
 }
 
-// since is from when on a condition has been true; now if it is not.
-func (a *attempt) since(t string, now time.Time) time.Time {
+// trueSince is from when on a condition has been true; now if it is not.
+func (a *attempt) trueSince(t string, now time.Time) time.Time {
 	if c := meta.FindStatusCondition(a.w.Status.Conditions, t); c != nil && c.Status == metav1.ConditionTrue {
 		return c.LastTransitionTime.Time
 	}

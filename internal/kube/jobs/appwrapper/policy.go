@@ -44,7 +44,8 @@ func parameters(base lifecycle.Policy) map[string]parameter {
 		"warmupGracePeriodDuration":  grace(func(p *lifecycle.Policy) *time.Duration { return &p.WarmupGrace }),
 		"failureGracePeriodDuration": grace(func(p *lifecycle.Policy) *time.Duration { return &p.FailureGrace }),
 		"retryPausePeriodDuration": func(p *lifecycle.Policy, v string) string {
-			p.PauseSaid = true
+			_, err := parseDuration(v)
+			p.PauseSaid = err == nil
 			return setGrace(&p.RetryPause, v, base.GraceMaximum)
 		},
 		"forcefulDeletionGracePeriodDuration": func(p *lifecycle.Policy, v string) string {
