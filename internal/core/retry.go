@@ -33,30 +33,30 @@ type RetryRule struct {
 }
 
 // RetryPolicy says which failures of a job are followed by another attempt. The first rule that fits decides; what
-// fits none is retried. Interruptions, which the job is not to blame for, are counted apart: see Interrupts.
+// fits none is retried. Disruptions, which the job is not to blame for, are counted apart: see Disrupts.
 type RetryPolicy struct {
 	Rules []RetryRule
 	// Limit is how many retries for failures of its own a job has.
 	Limit int32
-	// Interruptions is how many of them in a row, without progress, are followed by another attempt; 0 is
-	// DefaultInterruptions.
-	Interruptions int32
+	// Disruptions is how many of them in a row, without progress, are followed by another attempt; 0 is
+	// DefaultDisruptions.
+	Disruptions int32
 }
 
 // Defaults of policies.
 const (
-	// DefaultInterruptions in a row and without progress take more than an hour with their pauses.
-	DefaultInterruptions = 12
+	// DefaultDisruptions in a row and without progress take more than an hour with their pauses.
+	DefaultDisruptions = 12
 	// ProgressTime is how long an attempt has to run to count as progress where no checkpoint is told of.
 	ProgressTime = 10 * time.Minute
 )
 
-// Pauses after interruptions in a row: none after the first ones, then one that doubles.
+// Pauses after disruptions in a row: none after the first ones, then one that doubles.
 const (
-	interruptionsAtOnce  = 2
-	firstInterruption    = 30 * time.Second
-	longestInterruption  = 10 * time.Minute
-	interruptionDoubling = 5 // times at most
+	disruptionsAtOnce  = 2
+	firstDisruption    = 30 * time.Second
+	longestDisruption  = 10 * time.Minute
+	disruptionDoubling = 5 // times at most
 )
 
 // Failure is how an attempt of a job ended, or the pod in it that failed first.
@@ -96,13 +96,18 @@ type RetryVerdict struct {
 func DefaultRetryRules() []RetryRule {
 	const from = "the defaults"
 	return []RetryRule{
-		{From: from, Categories: []Category{CategoryUserError}, ExitCodes: []int32{2, 126, 127}, Action: FailOnFailure},
+		{
+			From:       from,
+			Categories: []Category{CategoryUserError},
+			ExitCodes:  []int32{2, 126, 127},
+			Action:     FailOnFailure,
+		},
 		{From: from, Categories: []Category{CategoryUserError}, Repeated: true, Action: FailOnFailure},
 		{From: from, Categories: []Category{CategoryOutOfMemory}, Repeated: true, Action: FailOnFailure},
 	}
 }
 
-// RuledCategories are those that rules may name: failures that may be the job's own. The others are interruptions, or
+// RuledCategories are those that rules may name: failures that may be the job's own. The others are disruptions, or
 // decided by queues and people.
 func RuledCategories() []Category {
 	return []Category{
@@ -115,10 +120,14 @@ func RuledCategories() []Category {
 	}
 }
 
-// Interrupts reports whether a failure is none of the job's own, which never counts against its limit.
-func (f *Failure) Interrupts() bool {
+// Disrupts reports whether a failure is none of the job's own, which never counts against its limit.
+func (f *Failure) Disrupts() bool {
 	switch f.Category {
-	case CategoryNodeFailure, CategoryNetworkFailure, CategoryMaintenance, CategoryPreemption, CategoryRelocation:
+	case CategoryNodeFailure,
+		CategoryNetworkFailure,
+		CategoryMaintenance,
+		CategoryPreemption,
+		CategoryRelocation:
 		return true
 	case CategoryStorageFailure:
 		return f.Pressure
@@ -140,11 +149,13 @@ func (p *RetryPolicy) decide(rule *RetryRule, h RetryHistory, f Failure) RetryVe
 	if rule != nil && rule.Action == FailOnFailure {
 		return RetryVerdict{Why: rule.mends() + " (rule " + strconv.Quote(rule.String()) + " of " + rule.From + ")"}
 	}
-	if f.Interrupts() {
-		return p.interrupted(h, f)
+	if f.Disrupts() {
+		return p.disrupted(h, f)
 	}
 	if rule != nil && rule.Limit != nil && h.count(rule) >= *rule.Limit {
-		return RetryVerdict{Why: fmt.Sprintf("the limit of %d of the rule %q of %s is reached", *rule.Limit, rule, rule.From)}
+		return RetryVerdict{
+			Why: fmt.Sprintf("the limit of %d of the rule %q of %s is reached", *rule.Limit, rule, rule.From),
+		}
 	}
 	if h.Retries >= p.Limit {
 		return RetryVerdict{Why: fmt.Sprintf("the limit of %d retries is reached", p.Limit)}
@@ -152,16 +163,16 @@ func (p *RetryPolicy) decide(rule *RetryRule, h RetryHistory, f Failure) RetryVe
 	return RetryVerdict{Retry: true, Charged: true, Why: fmt.Sprintf("retry %d of %d", h.Retries+1, p.Limit)}
 }
 
-// interrupted is Decide for an interruption.
-func (p *RetryPolicy) interrupted(h RetryHistory, f Failure) RetryVerdict {
-	most := cmp.Or(p.Interruptions, DefaultInterruptions)
-	n := h.interruptions()
+// disrupted is Decide for a disruption.
+func (p *RetryPolicy) disrupted(h RetryHistory, f Failure) RetryVerdict {
+	most := cmp.Or(p.Disruptions, DefaultDisruptions)
+	n := h.disruptions()
 	if f.Progress {
 		n = 0
 	}
 	if n >= most {
 		return RetryVerdict{Why: fmt.Sprintf(
-			"%d interruptions in a row without progress are the most that are followed by another attempt", most)}
+			"%d disruptions in a row without progress are the most that are followed by another attempt", most)}
 	}
 	return RetryVerdict{Retry: true, Why: "that counts against no limit of retries"}
 }
@@ -177,7 +188,7 @@ func (p *RetryPolicy) rule(h RetryHistory, f Failure) *RetryRule {
 }
 
 func (r *RetryRule) fits(f Failure) bool {
-	return (len(r.Categories) == 0 && !f.Interrupts() || slices.Contains(r.Categories, f.Category)) &&
+	return (len(r.Categories) == 0 && !f.Disrupts() || slices.Contains(r.Categories, f.Category)) &&
 		(len(r.ExitCodes) == 0 || slices.Contains(r.ExitCodes, f.ExitCode))
 }
 
@@ -189,14 +200,14 @@ func (r *RetryRule) mends() string {
 	return "no retry mends that"
 }
 
-// repeats reports whether the attempt before, interruptions left aside, ended as this one did, neither with progress.
+// repeats reports whether the attempt before, disruptions left aside, ended as this one did, neither with progress.
 func (h *RetryHistory) repeats(f Failure) bool {
 	for i := len(h.Last) - 1; i >= 0; i-- {
 		before := &h.Last[i]
 		if before.Progress {
 			return false
 		}
-		if before.Interrupts() {
+		if before.Disrupts() {
 			continue // it proves nothing
 		}
 		return !f.Progress && before.Category == f.Category && before.ExitCode == f.ExitCode &&
@@ -214,7 +225,7 @@ func roleOf(pod string) string {
 // count is how many failures a rule was for: among those that are summed up, if they say.
 func (h *RetryHistory) count(r *RetryRule) (n int32) {
 	for i := range h.Last {
-		if f := h.Last[i]; r.fits(f) && !f.Interrupts() {
+		if f := h.Last[i]; r.fits(f) && !f.Disrupts() {
 			n++
 		}
 	}
@@ -226,27 +237,27 @@ func (h *RetryHistory) count(r *RetryRule) (n int32) {
 	return n
 }
 
-// interruptions is how many there were since the last attempt with progress.
-func (h *RetryHistory) interruptions() (n int32) {
+// disruptions is how many there were since the last attempt with progress.
+func (h *RetryHistory) disruptions() (n int32) {
 	for i := len(h.Last) - 1; i >= 0 && !h.Last[i].Progress; i-- {
-		if h.Last[i].Interrupts() {
+		if h.Last[i].Disrupts() {
 			n++
 		}
 	}
 	return n
 }
 
-// Pause is how long the next attempt waits if the last one was interrupted: the longer, the more there were in a row.
+// Pause is how long the next attempt waits if the last one was disrupted: the longer, the more there were in a row.
 func (h *RetryHistory) Pause() time.Duration {
-	if len(h.Last) == 0 || !h.Last[len(h.Last)-1].Interrupts() {
+	if len(h.Last) == 0 || !h.Last[len(h.Last)-1].Disrupts() {
 		return 0
 	}
-	n := h.interruptions()
-	if n <= interruptionsAtOnce {
+	n := h.disruptions()
+	if n <= disruptionsAtOnce {
 		return 0
 	}
-	return min(firstInterruption<<min(n-interruptionsAtOnce-1, interruptionDoubling), longestInterruption)
+	return min(firstDisruption<<min(n-disruptionsAtOnce-1, disruptionDoubling), longestDisruption)
 }
 
-// Used is how much of its limits a job has used: retries, and interruptions in a row.
-func (h *RetryHistory) Used() (retries, interruptions int32) { return h.Retries, h.interruptions() }
+// Used is how much of its limits a job has used: retries, and disruptions in a row.
+func (h *RetryHistory) Used() (retries, disruptions int32) { return h.Retries, h.disruptions() }

@@ -44,8 +44,8 @@ func written(t *testing.T, text string) core.RetryPolicy {
 		if said.Limit != nil {
 			p.Limit = *said.Limit
 		}
-		if said.Interruptions != nil {
-			p.Interruptions = *said.Interruptions
+		if said.Disruptions != nil {
+			p.Disruptions = *said.Disruptions
 		}
 	}
 	p.Rules = append(p.Rules, core.DefaultRetryRules()...)
@@ -75,20 +75,23 @@ func TestRetries(t *testing.T) {
 		},
 		"same exception at once": {
 			"two that end alike within minutes end alike for ever", "", 1,
-			[]core.Failure{user(1)}, user(1), fail, "as the attempt before it did",
+			[]core.Failure{user(1)},
+			user(1), fail, "as the attempt before it did",
 		},
 		"same exception of another rank": {
 			"which rank notices first is chance", "", 1,
-			[]core.Failure{of("j-worker-7", user(1))}, user(1), fail, "",
+			[]core.Failure{of("j-worker-7", user(1))},
+			user(1), fail, "",
 		},
 		"same code in another role": {
 			"a launcher that fails and a worker that fails are two things", "", 1,
-			[]core.Failure{of("j-master-0", user(1))}, user(1), retry, "",
+			[]core.Failure{of("j-master-0", user(1))},
+			user(1), retry, "",
 		},
 		"another code":               {"it is another failure", "", 1, []core.Failure{user(3)}, user(1), retry, ""},
 		"after hours":                {"it ran for long", "", 1, []core.Failure{user(1)}, withProgress(user(1)), retry, ""},
 		"the one before was hours":   {"it made progress", "", 1, []core.Failure{withProgress(user(1))}, user(1), retry, ""},
-		"an interruption in between": {"it proves nothing", "", 1, []core.Failure{user(1), node}, user(1), fail, ""},
+		"a disruption in between": {"it proves nothing", "", 1, []core.Failure{user(1), node}, user(1), fail, ""},
 		"out of retries":             {"the limit is a limit", "", 3, nil, user(1), fail, "the limit of 3 retries is reached"},
 		"crash":                      {"it may be a peer, or the hardware", "", 1, []core.Failure{ended(core.CategoryCrash, 139)}, ended(core.CategoryCrash, 139), retry, ""},
 		"out of memory once":         {"it may have been a peak", "", 0, nil, oom, retry, ""},
@@ -102,10 +105,10 @@ func TestRetries(t *testing.T) {
 		"relocated":               {"nor here", "", 3, nil, ended(core.CategoryRelocation, 0), spared, ""},
 		"disk of the node full":   {"nor here", "", 3, nil, under(ended(core.CategoryStorageFailure, 137)), spared, ""},
 		"own limit of disk":       {"that is its own", "", 3, nil, ended(core.CategoryStorageFailure, 137), fail, ""},
-		"a rack that flaps":       {"it does not restart for ever", "", 0, slices.Repeat([]core.Failure{node}, 12), node, fail, "12 interruptions in a row"},
+		"a rack that flaps":       {"it does not restart for ever", "", 0, slices.Repeat([]core.Failure{node}, 12), node, fail, "12 disruptions in a row"},
 		"progress in between":     {"it gets on", "", 0, append(slices.Repeat([]core.Failure{node}, 11), withProgress(node)), node, spared, ""},
 		"progress now":            {"it gets on", "", 0, slices.Repeat([]core.Failure{node}, 12), withProgress(node), spared, ""},
-		"fewer are enough":        {"its author says so", "interruptions: 2", 0, []core.Failure{node, node}, node, fail, "2 interruptions"},
+		"fewer are enough":        {"its author says so", "disruptions: 2", 0, []core.Failure{node, node}, node, fail, "2 disruptions"},
 		"its author says Fail":    {"a rule of its own comes first", "UserError exit 1: Fail", 0, nil, user(1), fail, `of the job`},
 		"its author says Retry":   {"and may say the contrary of the defaults", "UserError: Retry", 0, nil, user(2), retry, ""},
 		"limit of a rule":         {"it has one of its own", "Crash: Retry limit 1", 1, []core.Failure{ended(core.CategoryCrash, 134)}, ended(core.CategoryCrash, 139), fail, "limit of 1"},
@@ -131,8 +134,8 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestPausesAfterInterruptions: none after the first ones, then longer ones, up to a bound.
-func TestPausesAfterInterruptions(t *testing.T) {
+// TestPausesAfterDisruptions: none after the first ones, then longer ones, up to a bound.
+func TestPausesAfterDisruptions(t *testing.T) {
 	h := core.RetryHistory{}
 	var got []time.Duration
 	for range 9 {
@@ -140,7 +143,15 @@ func TestPausesAfterInterruptions(t *testing.T) {
 		got = append(got, h.Pause())
 	}
 	want := []time.Duration{
-		0, 0, 30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 10 * time.Minute, 10 * time.Minute,
+		0,
+		0,
+		30 * time.Second,
+		time.Minute,
+		2 * time.Minute,
+		4 * time.Minute,
+		8 * time.Minute,
+		10 * time.Minute,
+		10 * time.Minute,
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the pauses are %v, want %v", got, want)
@@ -152,7 +163,10 @@ func TestPausesAfterInterruptions(t *testing.T) {
 
 // TestRetryTexts: what is read is what is meant, and what makes no sense is refused with what to do.
 func TestRetryTexts(t *testing.T) {
-	said, err := core.ParseRetryText(" UserError exit 3, 10: Fail;\n Crash, Unknown : Retry limit 2\nlimit: 5; interruptions: 9;", "x")
+	said, err := core.ParseRetryText(
+		" UserError exit 3, 10: Fail;\n Crash, Unknown : Retry limit 2\nlimit: 5; disruptions: 9;",
+		"x",
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,30 +174,34 @@ func TestRetryTexts(t *testing.T) {
 	for i := range said.Rules {
 		rules = append(rules, said.Rules[i].String())
 	}
-	if got := strings.Join(rules, "; "); got != "UserError exit 3,10: Fail; Crash,Unknown: Retry limit 2" || *said.Limit != 5 || *said.Interruptions != 9 {
-		t.Errorf("it was read as %s, limit %v, interruptions %v", got, said.Limit, said.Interruptions)
+	if got := strings.Join(
+		rules,
+		"; ",
+	); got != "UserError exit 3,10: Fail; Crash,Unknown: Retry limit 2" || *said.Limit != 5 ||
+		*said.Disruptions != 9 {
+		t.Errorf("it was read as %s, limit %v, disruptions %v", got, said.Limit, said.Disruptions)
 	}
 	for text, cure := range map[string]string{
-		"":                           "it is empty",
-		" ; ":                        "it is empty",
-		"UserError":                  "no colon",
-		": Fail":                     "no failure",
-		"UserErorr: Fail":            "use some of UserError, Crash",
-		"NodeFailure: Fail":          "interruptions: N",
-		"UserError,UserError: Fail":  "twice",
-		"UserError: fail":            "Fail, Retry, or Retry limit N",
-		"UserError: Retry 3":         "Fail, Retry, or Retry limit N",
-		"UserError: Fail limit 3":    "Fail, Retry, or Retry limit N",
-		"UserError: Retry limit x":   "from 0 to 16",
-		"UserError: Retry limit 17":  "from 0 to 16",
-		"UserError exit 0: Fail":     "from 1 to 255",
-		"exit 256: Fail":             "from 1 to 255",
-		"exit 3,3: Fail":             "twice",
-		"exit : Fail":                "from 1 to 255",
-		"limit: -1":                  "from 0 to 100",
-		"limit: 2; limit: 3":         "twice",
-		"interruptions: 0":           "from 1 to 16",
-		strings.Repeat("limit: ", 200): "bytes",
+		"":                                 "it is empty",
+		" ; ":                              "it is empty",
+		"UserError":                        "no colon",
+		": Fail":                           "no failure",
+		"UserErorr: Fail":                  "use some of UserError, Crash",
+		"NodeFailure: Fail":                "disruptions: N",
+		"UserError,UserError: Fail":        "twice",
+		"UserError: fail":                  "Fail, Retry, or Retry limit N",
+		"UserError: Retry 3":               "Fail, Retry, or Retry limit N",
+		"UserError: Fail limit 3":          "Fail, Retry, or Retry limit N",
+		"UserError: Retry limit x":         "from 0 to 16",
+		"UserError: Retry limit 17":        "from 0 to 16",
+		"UserError exit 0: Fail":           "from 1 to 255",
+		"exit 256: Fail":                   "from 1 to 255",
+		"exit 3,3: Fail":                   "twice",
+		"exit : Fail":                      "from 1 to 255",
+		"limit: -1":                        "from 0 to 100",
+		"limit: 2; limit: 3":               "twice",
+		"disruptions: 0":                 "from 1 to 16",
+		strings.Repeat("limit: ", 200):     "bytes",
 		strings.Repeat("Crash: Fail;", 17): "more than 16",
 	} {
 		if _, err := core.ParseRetryText(text, "x"); err == nil || !strings.Contains(err.Error(), cure) {
@@ -206,13 +224,14 @@ func drawFailure(t *rapid.T) core.Failure {
 func drawPolicy(t *rapid.T) core.RetryPolicy {
 	p := core.RetryPolicy{
 		Limit:         rapid.Int32Range(0, 5).Draw(t, "limit"),
-		Interruptions: rapid.Int32Range(0, 16).Draw(t, "interruptions"),
+		Disruptions: rapid.Int32Range(0, 16).Draw(t, "disruptions"),
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "rules") {
 		r := core.RetryRule{
-			Categories: rapid.SliceOfNDistinct(rapid.SampledFrom(core.RuledCategories()), 0, 2, rapid.ID).Draw(t, "of"),
-			ExitCodes:  rapid.SliceOfNDistinct(rapid.Int32Range(1, 3), 0, 2, rapid.ID).Draw(t, "codes"),
-			Action:     rapid.SampledFrom([]core.RetryAction{core.RetryOnFailure, core.FailOnFailure}).Draw(t, "then"),
+			Categories: rapid.SliceOfNDistinct(rapid.SampledFrom(core.RuledCategories()), 0, 2, rapid.ID).
+				Draw(t, "of"),
+			ExitCodes: rapid.SliceOfNDistinct(rapid.Int32Range(1, 3), 0, 2, rapid.ID).Draw(t, "codes"),
+			Action:    rapid.SampledFrom([]core.RetryAction{core.RetryOnFailure, core.FailOnFailure}).Draw(t, "then"),
 		}
 		if r.Action == core.RetryOnFailure && rapid.Bool().Draw(t, "limited") {
 			r.Limit = new(rapid.Int32Range(0, 3).Draw(t, "limit of it"))
@@ -223,7 +242,7 @@ func drawPolicy(t *rapid.T) core.RetryPolicy {
 	return p
 }
 
-// TestRetryProperties: whatever the policy, interruptions never spend the retries; what a rule declares terminal is not
+// TestRetryProperties: whatever the policy, disruptions never spend the retries; what a rule declares terminal is not
 // tried again; and a job that only fails ends.
 func TestRetryProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -240,13 +259,13 @@ func TestRetryProperties(t *testing.T) {
 			switch {
 			case v.Why == "":
 				t.Fatal("nothing says why")
-			case v.Charged && f.Interrupts():
-				t.Fatalf("an interruption (%s) spends a retry", f.Category)
-			case v.Retry && !v.Charged && !f.Interrupts():
+			case v.Charged && f.Disrupts():
+				t.Fatalf("a disruption (%s) spends a retry", f.Category)
+			case v.Retry && !v.Charged && !f.Disrupts():
 				t.Fatalf("a failure of its own (%s) spends none", f.Category)
 			}
 			for _, r := range p.Rules[:len(p.Rules)-len(core.DefaultRetryRules())] { // the first that fits
-				fits := (len(r.Categories) == 0 && !f.Interrupts() || slices.Contains(r.Categories, f.Category)) &&
+				fits := (len(r.Categories) == 0 && !f.Disrupts() || slices.Contains(r.Categories, f.Category)) &&
 					(len(r.ExitCodes) == 0 || slices.Contains(r.ExitCodes, f.ExitCode))
 				if fits && r.Action == core.FailOnFailure && v.Retry {
 					t.Fatalf("%s is tried again, which %q rules out", f.Category, r.String())

@@ -13,16 +13,16 @@ const (
 	maxRetryText  = 1024
 	maxRetryRules = 16
 	maxRetries    = 100
-	// maxInterruptions: attempts are remembered one by one up to that many (history.MaxAttempts).
-	maxInterruptions = 16
+	// maxDisruptions: attempts are remembered one by one up to that many (history.MaxAttempts).
+	maxDisruptions = 16
 	maxExitCode      = 255
 )
 
 // RetryText is a retry policy as people write it: what it does not say is told by others.
 type RetryText struct {
 	Rules []RetryRule
-	// Limit and Interruptions are nil if nothing is said.
-	Limit, Interruptions *int32
+	// Limit and Disruptions are nil if nothing is said.
+	Limit, Disruptions *int32
 }
 
 // ParseRetryText reads a retry policy such as
@@ -56,15 +56,17 @@ func (t *RetryText) entry(entry, from string) error {
 	what, then, found := strings.Cut(entry, ":")
 	what, then = strings.TrimSpace(what), strings.TrimSpace(then)
 	if !found {
-		return errors.New("it has no colon: write what fails, a colon, and Retry or Fail, as in UserError exit 3: Fail")
+		return errors.New(
+			"it has no colon: write what fails, a colon, and Retry or Fail, as in UserError exit 3: Fail",
+		)
 	}
 	var err error
 	switch what {
 	case "limit":
 		t.Limit, err = retryNumber(t.Limit, then, 0, maxRetries)
 		return err
-	case "interruptions":
-		t.Interruptions, err = retryNumber(t.Interruptions, then, 1, maxInterruptions)
+	case "disruptions":
+		t.Disruptions, err = retryNumber(t.Disruptions, then, 1, maxDisruptions)
 		return err
 	}
 	r, err := parseRetryRule(what, then)
@@ -94,7 +96,9 @@ func retryNumber(was *int32, text string, least, most int32) (*int32, error) {
 func parseRetryRule(what, then string) (r RetryRule, err error) {
 	categories, codes, exit := strings.Cut(" "+what+" ", " exit ")
 	if categories = strings.TrimSpace(categories); categories == "" && !exit {
-		return r, errors.New("it says of no failure: write a category, exit codes, or both, as in UserError exit 3: Fail")
+		return r, errors.New(
+			"it says of no failure: write a category, exit codes, or both, as in UserError exit 3: Fail",
+		)
 	}
 	if categories != "" {
 		if r.Categories, err = parseCategories(categories); err != nil {
@@ -114,7 +118,7 @@ func parseRetryRule(what, then string) (r RetryRule, err error) {
 		r.Action = RetryOnFailure
 	case len(words) == 3 && words[0] == "Retry" && words[1] == "limit":
 		r.Action = RetryOnFailure
-		r.Limit, err = retryNumber(nil, words[2], 0, maxInterruptions)
+		r.Limit, err = retryNumber(nil, words[2], 0, maxDisruptions)
 	default:
 		return r, errors.New("after the colon write Fail, Retry, or Retry limit N")
 	}
@@ -131,7 +135,7 @@ func parseCategories(text string) (out []Category, err error) {
 			out = append(out, c)
 		case slices.Contains(Categories(), c):
 			return nil, fmt.Errorf(
-				"%s is not the job's own failure and never counts against its limit: remove it (interruptions: N says how many in a row it survives)",
+				"%s is not the job's own failure and never counts against its limit: remove it (disruptions: N says how many in a row it survives)",
 				c,
 			)
 		default:

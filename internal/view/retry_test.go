@@ -29,11 +29,21 @@ func TestAttemptsAsARetryPolicySeesThem(t *testing.T) {
 	all := history.Attempts{
 		Earlier: &history.AttemptSum{Attempts: 2, Categories: map[string]int32{"Crash": 2}},
 		Attempts: []history.Attempt{
-			attempt(0, 20, core.CategoryUserError, func(a *history.Attempt) { a.ExitCode, a.Pod = new(int32(1)), "j-0" }),
+			attempt(
+				0,
+				20,
+				core.CategoryUserError,
+				func(a *history.Attempt) { a.ExitCode, a.Pod = new(int32(1)), "j-0" },
+			),
 			attempt(0, 25, core.CategoryUserError), // of one job without an admission in between: it ran for 5 minutes
 			attempt(0, 90, core.CategoryNodeFailure, func(a *history.Attempt) { a.ReplacedPods = 2 }),
 			attempt(25, 30, core.CategoryStorageFailure, func(a *history.Attempt) { a.Reason = nodePressure }),
-			attempt(30, 31, core.CategoryCrash, func(a *history.Attempt) { c := at(30).Rfc3339Copy(); c.Time = c.Add(time.Second); a.Checkpoint = &c }),
+			attempt(
+				30,
+				31,
+				core.CategoryCrash,
+				func(a *history.Attempt) { c := at(30).Rfc3339Copy(); c.Time = c.Add(time.Second); a.Checkpoint = &c },
+			),
 		},
 	}
 	want := core.RetryHistory{
@@ -68,7 +78,9 @@ func TestFailuresOfPods(t *testing.T) {
 	evicted.Status.Phase, evicted.Status.Reason = corev1.PodFailed, "Evicted"
 	evicted.Status.Message = "The node was low on resource: ephemeral-storage."
 	saves := func(at time.Time) metav1.Object {
-		return &metav1.ObjectMeta{Annotations: map[string]string{history.CheckpointAnnotation: at.UTC().Format(time.RFC3339)}}
+		return &metav1.ObjectMeta{
+			Annotations: map[string]string{history.CheckpointAnnotation: at.UTC().Format(time.RFC3339)},
+		}
 	}
 	began := now.Add(-5 * time.Minute)
 	for name, c := range map[string]struct {
@@ -77,13 +89,13 @@ func TestFailuresOfPods(t *testing.T) {
 		job  metav1.Object
 		want core.Failure
 	}{
-		"minutes":         {ended(time.Minute), core.NodeFine, &metav1.ObjectMeta{}, core.Failure{Category: core.CategoryUserError, ExitCode: 1, Pod: "j-0"}},
-		"hours":           {ended(time.Hour), core.NodeFine, &metav1.ObjectMeta{}, core.Failure{Category: core.CategoryUserError, ExitCode: 1, Pod: "j-0", Progress: true}},
-		"bad node":        {ended(time.Minute), core.NodeBad, &metav1.ObjectMeta{}, core.Failure{Category: core.CategoryNodeFailure, ExitCode: 1, Pod: "j-0"}},
-		"checkpoint":      {ended(time.Minute), core.NodeFine, saves(now.Add(-time.Minute)), core.Failure{Category: core.CategoryUserError, ExitCode: 1, Pod: "j-0", Progress: true}},
-		"earlier":         {ended(time.Minute), core.NodeFine, saves(now.Add(-time.Hour)), core.Failure{Category: core.CategoryUserError, ExitCode: 1, Pod: "j-0"}},
-		"of the future":   {ended(time.Minute), core.NodeFine, saves(now.Add(time.Hour)), core.Failure{Category: core.CategoryUserError, ExitCode: 1, Pod: "j-0"}},
-		"disk of a node":  {evicted, core.NodeFine, &metav1.ObjectMeta{}, core.Failure{Category: core.CategoryStorageFailure, Pod: "j-0", Pressure: true}},
+		"minutes":        {ended(time.Minute), core.NodeFine, &metav1.ObjectMeta{}, core.Failure{Category: core.CategoryUserError, ExitCode: 1, Pod: "j-0"}},
+		"hours":          {ended(time.Hour), core.NodeFine, &metav1.ObjectMeta{}, core.Failure{Category: core.CategoryUserError, ExitCode: 1, Pod: "j-0", Progress: true}},
+		"bad node":       {ended(time.Minute), core.NodeBad, &metav1.ObjectMeta{}, core.Failure{Category: core.CategoryNodeFailure, ExitCode: 1, Pod: "j-0"}},
+		"checkpoint":     {ended(time.Minute), core.NodeFine, saves(now.Add(-time.Minute)), core.Failure{Category: core.CategoryUserError, ExitCode: 1, Pod: "j-0", Progress: true}},
+		"earlier":        {ended(time.Minute), core.NodeFine, saves(now.Add(-time.Hour)), core.Failure{Category: core.CategoryUserError, ExitCode: 1, Pod: "j-0"}},
+		"of the future":  {ended(time.Minute), core.NodeFine, saves(now.Add(time.Hour)), core.Failure{Category: core.CategoryUserError, ExitCode: 1, Pod: "j-0"}},
+		"disk of a node": {evicted, core.NodeFine, &metav1.ObjectMeta{}, core.Failure{Category: core.CategoryStorageFailure, Pod: "j-0", Pressure: true}},
 	} {
 		if diff := cmp.Diff(c.want, FailureOf(c.pod, c.node, c.job, began, now)); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", name, diff)

@@ -94,14 +94,14 @@ func TestFlappingNode(t *testing.T) {
 		w.advanceTo(t, Running)
 		pauses = append(pauses, w.now.Sub(began))
 	}
-	if w.phase != Failed || len(pauses) != core.DefaultInterruptions || w.retries != 0 {
+	if w.phase != Failed || len(pauses) != core.DefaultDisruptions || w.retries != 0 {
 		t.Errorf("phase %s after %d moves with %d retries", w.phase, len(pauses), w.retries)
 	}
 	if !slices.IsSorted(pauses) || pauses[0] != 90*time.Second || pauses[len(pauses)-1] != 10*time.Minute {
 		t.Errorf("the pauses are %v", pauses)
 	}
 	if i := slices.IndexFunc(w.conditions, func(c Condition) bool { return c.Type == Unhealthy }); i < 0 ||
-		!strings.Contains(w.conditions[i].Message, "12 interruptions in a row without progress") {
+		!strings.Contains(w.conditions[i].Message, "12 disruptions in a row without progress") {
 		t.Errorf("nothing says why: %+v", w.conditions)
 	}
 }

@@ -21,7 +21,7 @@ func (m *machine) running() {
 		m.enterSuspending("Suspend is true")
 	// 3. Its node is gone, and takes the pod along: see 6.
 	case a.nodeGone && a.terminal == "":
-		m.resetOrFail(trouble{reason: NodeGone, message: a.leave, of: m.interrupted()})
+		m.resetOrFail(trouble{reason: NodeGone, message: a.leave, of: m.disrupted()})
 	// 4. A component was deleted by hand: no attempt of ours would be what was meant.
 	case a.missing != "":
 		if m.confirmed() {
@@ -33,7 +33,7 @@ func (m *machine) running() {
 		m.resetOrFail(trouble{reason: FailedComponent, message: join(a.broken, a.terminal), terminal: true})
 	// 6. A node has to be left. The job did nothing wrong, so moving needs no retries.
 	case a.leave != "" && a.terminal == "":
-		m.resetOrFail(trouble{reason: AutopilotNoExecute, message: a.leave, of: m.interrupted()})
+		m.resetOrFail(trouble{reason: AutopilotNoExecute, message: a.leave, of: m.disrupted()})
 	// 7. A component gave up.
 	case a.broken != "":
 		m.resetOrFail(trouble{reason: FailedComponent, message: a.broken, of: m.f.Failure})
@@ -64,7 +64,9 @@ func (m *machine) failedPods(a assessment) {
 	m.setReady(a)
 	left := m.until(Unhealthy, m.f.Policy.FailureGrace)
 	if left <= 0 {
-		m.resetOrFail(trouble{reason: FoundFailedPods, message: message, of: m.f.Failure, terminal: a.terminal != ""})
+		m.resetOrFail(
+			trouble{reason: FoundFailedPods, message: message, of: m.f.Failure, terminal: a.terminal != ""},
+		)
 		return
 	}
 	m.step.RecheckAfter = left
@@ -129,8 +131,8 @@ type trouble struct {
 	terminal bool
 }
 
-// interrupted is a failure of a node that has to be left.
-func (m *machine) interrupted() core.Failure {
+// disrupted is a failure of a node that has to be left.
+func (m *machine) disrupted() core.Failure {
 	return core.Failure{Category: core.CategoryNodeFailure, Progress: m.f.Failure.Progress}
 }
 

@@ -17,7 +17,7 @@ type failure struct {
 	// rule that it fits, nil for none, and its place among them: after all for none.
 	rule *Rule
 	at   int
-	// spared: it counts for no limit, as an interruption. why is what the policy of retries says of the end of the job.
+	// spared: it counts for no limit, as a disruption. why is what the policy of retries says of the end of the job.
 	spared bool
 	why    string
 }
@@ -75,7 +75,7 @@ func (p *Plan) consult(of *core.Failure, m *Memory, f *failure) {
 	earlier.Retries = m.Failures
 	next := p.Retry.Decide(earlier, *of)
 	switch {
-	case !next.Ruled && !of.Interrupts():
+	case !next.Ruled && !of.Disrupts():
 		return
 	case !next.Retry:
 		f.then, f.why = FailJob, next.Why

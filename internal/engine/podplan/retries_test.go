@@ -75,7 +75,7 @@ func TestPolicyOfRetries(t *testing.T) {
 		},
 		"node again and again": {
 			why: "but not for ever", role: podplan.RestartJob, fails: node, earlier: slices.Repeat([]core.Failure{node}, 12),
-			want: podplan.Memory{Outcome: podplan.JobFailed}, told: "12 interruptions in a row",
+			want: podplan.Memory{Outcome: podplan.JobFailed}, told: "12 disruptions in a row",
 		},
 		"ignored": {
 			why: "a member that is not needed is not", role: podplan.Ignore,
@@ -92,10 +92,22 @@ func TestPolicyOfRetries(t *testing.T) {
 			failed.Failure = &c.fails
 			kept := c.kept
 			kept.Started = start
-			got := p.Next([]podplan.Seen{pod("Master", 0, podplan.Running), failed, pod("Worker", 1, podplan.Running)}, &kept, start.Add(time.Minute)).Memory
+			got := p.Next(
+				[]podplan.Seen{pod("Master", 0, podplan.Running), failed, pod("Worker", 1, podplan.Running)},
+				&kept,
+				start.Add(time.Minute),
+			).Memory
 			if got.Attempt != c.want.Attempt || got.Failures != c.want.Failures || got.Free != c.want.Free ||
 				got.Outcome != c.want.Outcome || !strings.Contains(got.Message, c.told) {
-				t.Errorf("%s: attempt %d, %d failures, %d free, outcome %d: %s", c.why, got.Attempt, got.Failures, got.Free, got.Outcome, got.Message)
+				t.Errorf(
+					"%s: attempt %d, %d failures, %d free, outcome %d: %s",
+					c.why,
+					got.Attempt,
+					got.Failures,
+					got.Free,
+					got.Outcome,
+					got.Message,
+				)
 			}
 		})
 	}

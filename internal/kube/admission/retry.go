@@ -25,13 +25,13 @@ func Retries(
 	}
 	if name := job.GetLabels()[kueue.QueueNameLabel]; name != "" {
 		var lq kueue.LocalQueue
-		if err := c.Get(ctx, types.NamespacedName{Namespace: job.GetNamespace(), Name: name}, &lq); err != nil {
+		if err := c.Get(ctx, types.NamespacedName{Namespace: job.GetNamespace(), Name: name}, &lq, client.UnsafeDisableDeepCopy); err != nil {
 			if err = client.IgnoreNotFound(err); err != nil {
 				return out, problem, fmt.Errorf("read the LocalQueue of a job: %w", err)
 			}
 		} else {
 			var cq kueue.ClusterQueue
-			err := c.Get(ctx, types.NamespacedName{Name: string(lq.Spec.ClusterQueue)}, &cq)
+			err := c.Get(ctx, types.NamespacedName{Name: string(lq.Spec.ClusterQueue)}, &cq, client.UnsafeDisableDeepCopy)
 			if err = client.IgnoreNotFound(err); err != nil {
 				return out, problem, fmt.Errorf("read the ClusterQueue of a job: %w", err)
 			}

@@ -38,7 +38,11 @@ func ValidateRetryPolicy(annotations map[string]string) field.ErrorList {
 	}
 	if _, err := core.ParseRetryText(text, ""); err != nil {
 		return field.ErrorList{
-			field.Invalid(field.NewPath("metadata", "annotations").Key(kueue.RetryPolicyAnnotation), text, err.Error()),
+			field.Invalid(
+				field.NewPath("metadata", "annotations").Key(kueue.RetryPolicyAnnotation),
+				text,
+				err.Error(),
+			),
 		}
 	}
 	return nil
@@ -69,8 +73,8 @@ func (r *Retries) Policy() core.RetryPolicy {
 		if t.Limit != nil && !limited {
 			out.Limit, limited = *t.Limit, true
 		}
-		if t.Interruptions != nil && out.Interruptions == 0 {
-			out.Interruptions = *t.Interruptions
+		if t.Disruptions != nil && out.Disruptions == 0 {
+			out.Disruptions = *t.Disruptions
 		}
 	}
 	add(r.Job)

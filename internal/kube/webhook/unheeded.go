@@ -34,7 +34,8 @@ func unheeded(was, is metav1.Object) []string {
 // unheededRetries tells of a retry policy of a job whose kind has another way to say that; was may be nil.
 func unheededRetries(k *jobs.Kind, was, is metav1.Object) []string {
 	text := is.GetAnnotations()[kueue.RetryPolicyAnnotation]
-	if text == "" || k.Running.Retries || was != nil && was.GetAnnotations()[kueue.RetryPolicyAnnotation] == text {
+	if text == "" || k.Running.Retries ||
+		was != nil && was.GetAnnotations()[kueue.RetryPolicyAnnotation] == text {
 		return nil
 	}
 	return []string{

@@ -46,7 +46,12 @@ func TestRetryPoliciesThatCannotBeMeant(t *testing.T) {
 	queue := func(kind, spec string) string {
 		return "{apiVersion: kueue.x-k8s.io/v1beta2, kind: " + kind + ", metadata: {name: a, annotations: {" + bad + "}}, spec: {" + spec + "}}"
 	}
-	with := strings.Replace(wrapper("blue", queueLabel, "true", podComponent), "labels:", "annotations: {"+bad+"}, labels:", 1)
+	with := strings.Replace(
+		wrapper("blue", queueLabel, "true", podComponent),
+		"labels:",
+		"annotations: {"+bad+"}, labels:",
+		1,
+	)
 	for name, is := range map[string]ask{
 		"new job":      {path: validateWrapper, user: "admin", new: with},
 		"changed job":  {path: validateWrapper, user: "admin", old: wrapper("blue", queueLabel, "true", podComponent), new: with},

@@ -36,7 +36,10 @@ func TestFailedNodesAreAvoidedForAWhile(t *testing.T) {
 	if got := avoids(w); !slices.Equal(got, []string{"node-1", "node-2", "node-3"}) {
 		t.Errorf("within the hour it avoids %v", got)
 	}
-	if step, acts := forgive(Facts{Workload: w, Now: at.Add(100 * time.Minute)}); acts || !step.Again.Equal(at.Add(110*time.Minute)) {
+	if step, acts := forgive(
+		Facts{Workload: w, Now: at.Add(100 * time.Minute)},
+	); acts ||
+		!step.Again.Equal(at.Add(110*time.Minute)) {
 		t.Errorf("too early: %+v", step)
 	}
 	fail(w, at.Add(70*time.Minute), "node-2")

@@ -23,8 +23,8 @@ type Retries struct {
 	// file of the controller or the defaults say that.
 	Used  int32  `json:"used"`
 	Limit *int32 `json:"limit,omitempty"`
-	// Interruptions are those since the last attempt with progress, which is no failure of its own.
-	Interruptions int32 `json:"interruptions"`
+	// Disruptions are those since the last attempt with progress, which is no failure of its own.
+	Disruptions int32 `json:"disruptions"`
 	// Policies are what the job and its queues say, as far as their reader may see, the most specific first.
 	Policies []SaidPolicy `json:"policies,omitempty"`
 	// AvoidedNodes are nodes on which it failed, and which it gets only if there are no others.
@@ -70,7 +70,7 @@ func (p *JobObjects) retries(cq *kueue.ClusterQueue) *Retries {
 		return out
 	}
 	history := view.RetryHistory(p.attemptsWithin(), out.Used)
-	_, out.Interruptions = history.Used()
+	_, out.Disruptions = history.Used()
 	said := func(o metav1.Object, from string) {
 		text, says := o.GetAnnotations()[kueue.RetryPolicyAnnotation]
 		t, err := core.ParseRetryText(text, from)
@@ -82,8 +82,13 @@ func (p *JobObjects) retries(cq *kueue.ClusterQueue) *Retries {
 			out.Limit = t.Limit
 		}
 	}
-	if own, err := strconv.ParseInt(root.GetAnnotations()[appwrapper.AnnotationPrefix+"retryLimit"], 10, 32); err == nil &&
-		p.AppWrapper != nil && own >= 0 {
+	if own, err := strconv.ParseInt(
+		root.GetAnnotations()[appwrapper.AnnotationPrefix+"retryLimit"],
+		10,
+		32,
+	); err == nil &&
+		p.AppWrapper != nil &&
+		own >= 0 {
 		out.Limit = new(int32(own))
 	}
 	said(root, "the job")
@@ -93,7 +98,7 @@ func (p *JobObjects) retries(cq *kueue.ClusterQueue) *Retries {
 			said(cq, "ClusterQueue "+cq.Name)
 		}
 	}
-	if out.Used == 0 && out.Interruptions == 0 && len(out.Policies) == 0 && len(out.AvoidedNodes) == 0 {
+	if out.Used == 0 && out.Disruptions == 0 && len(out.Policies) == 0 && len(out.AvoidedNodes) == 0 {
 		return nil
 	}
 	return out
@@ -101,7 +106,10 @@ func (p *JobObjects) retries(cq *kueue.ClusterQueue) *Retries {
 
 // retried says what is left of the job's retries, where more is to be told than how many it used.
 func (e *Explanation) retried(p *JobObjects) {
-	if r := p.retries(nil); r != nil && (r.Limit != nil || r.Interruptions > 0 || len(r.Policies)+len(r.AvoidedNodes) > 0) {
+	if r := p.retries(
+		nil,
+	); r != nil &&
+		(r.Limit != nil || r.Disruptions > 0 || len(r.Policies)+len(r.AvoidedNodes) > 0) {
 		e.say("Retries: %s", RetriesText(r))
 	}
 }
@@ -112,8 +120,8 @@ func RetriesText(r *Retries) string {
 	if r.Limit != nil {
 		text = fmt.Sprintf("%d of %d used", r.Used, *r.Limit)
 	}
-	if r.Interruptions > 0 {
-		text += fmt.Sprintf(", %d interruptions in a row without progress", r.Interruptions)
+	if r.Disruptions > 0 {
+		text += fmt.Sprintf(", %d disruptions in a row without progress", r.Disruptions)
 	}
 	for _, p := range r.Policies {
 		text += "; " + p.From + " says: " + p.Text

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -39,7 +40,7 @@ func (a *attempt) retries(ctx context.Context) error {
 	said.Own, said.Said = appwrapper.SaysRetries(a.w.Annotations)
 	said.Limit = a.facts.Policy.RetryLimit
 	p := said.Policy()
-	a.facts.Policy.RetryLimit, a.facts.Policy.RetryRules, a.facts.Policy.Interruptions = p.Limit, p.Rules, p.Interruptions
+	a.facts.Policy.RetryLimit, a.facts.Policy.RetryRules, a.facts.Policy.Disruptions = p.Limit, p.Rules, p.Disruptions
 	a.facts.Earlier = view.RetryHistory(view.RestartedAttempts(a.w), a.w.Status.Retries)
 	if a.facts.Phase != lifecycle.Running {
 		return nil
@@ -47,7 +48,7 @@ func (a *attempt) retries(ctx context.Context) error {
 	now := a.clock.Now()
 	began := a.trueSince(awv1beta2.ResourcesDeployed, now)
 	ready := a.trueSince(awv1beta2.PodsReady, now)
-	if failed := view.FirstFailed(a.pods); failed != nil {
+	if failed := a.firstFailed(); failed != nil {
 		a.facts.Failure = view.FailureOf(failed, a.trouble(ctx, failed.Spec.NodeName, failed), a.w, began, now)
 		return nil
 	}
@@ -56,6 +57,21 @@ func (a *attempt) retries(ctx context.Context) error {
 		Progress: view.Saved(a.w, began, now) || now.Sub(ready) > core.ProgressTime,
 	}
 	return nil
+}
+
+// firstFailed is the pod that failed first; of those that were ended from outside, with no container that tells, the
+// first by name. nil if none failed.
+func (a *attempt) firstFailed() *corev1.Pod {
+	if p := view.FirstFailed(a.pods); p != nil {
+		return p
+	}
+	var first *corev1.Pod
+	for i := range a.pods {
+		if p := &a.pods[i]; p.Status.Phase == corev1.PodFailed && (first == nil || p.Name < first.Name) {
+			first = p
+		}
+	}
+	return first
 }
 
 // trueSince is from when on a condition has been true; now if it is not.

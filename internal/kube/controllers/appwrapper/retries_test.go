@@ -72,14 +72,14 @@ func TestWhoSaysWhatFollowsAFailure(t *testing.T) {
 		first, second  string // the phases that follow
 		told           string
 	}{
-		"nobody":        {why: "it ends alike twice", first: "Resetting", second: "Failed", told: "of the defaults"},
-		"ClusterQueue":  {why: "it knows its jobs", cluster: "exit 7: Fail", first: "Failed", told: "of ClusterQueue team"},
-		"LocalQueue":    {why: "it is more specific", cluster: "exit 7: Fail", local: "exit 7: Retry", first: "Resetting", second: "Resetting"},
-		"file":          {why: "it is for all queues", file: "exit 7: Fail", first: "Failed", told: "of the configuration file"},
-		"file, limit":   {why: "it is for all queues", file: "limit: 0", first: "Failed", told: "limit of 0 retries"},
-		"job":           {why: "it is the most specific", job: map[string]string{kueue.RetryPolicyAnnotation: "exit 7: Fail"}, local: "exit 7: Retry", first: "Failed", told: "of the job"},
-		"retryLimit":    {why: "its author said how often", job: map[string]string{limit: "2"}, cluster: "exit 7: Fail", first: "Resetting", second: "Resetting"},
-		"no sense":      {why: "what makes no sense changes nothing", job: map[string]string{kueue.RetryPolicyAnnotation: "exit 7"}, first: "Resetting", second: "Failed"},
+		"nobody":         {why: "it ends alike twice", first: "Resetting", second: "Failed", told: "of the defaults"},
+		"ClusterQueue":   {why: "it knows its jobs", cluster: "exit 7: Fail", first: "Failed", told: "of ClusterQueue team"},
+		"LocalQueue":     {why: "it is more specific", cluster: "exit 7: Fail", local: "exit 7: Retry", first: "Resetting", second: "Resetting"},
+		"file":           {why: "it is for all queues", file: "exit 7: Fail", first: "Failed", told: "of the configuration file"},
+		"file, limit":    {why: "it is for all queues", file: "limit: 0", first: "Failed", told: "limit of 0 retries"},
+		"job":            {why: "it is the most specific", job: map[string]string{kueue.RetryPolicyAnnotation: "exit 7: Fail"}, local: "exit 7: Retry", first: "Failed", told: "of the job"},
+		"retryLimit":     {why: "its author said how often", job: map[string]string{limit: "2"}, cluster: "exit 7: Fail", first: "Resetting", second: "Resetting"},
+		"no sense":       {why: "what makes no sense changes nothing", job: map[string]string{kueue.RetryPolicyAnnotation: "exit 7"}, first: "Resetting", second: "Failed"},
 		"queue no sense": {why: "nor that of a queue", cluster: "never", first: "Resetting", second: "Failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestProgressIsTriedAgain(t *testing.T) {
 // process that dies in between does not count anew.
 func TestBadNodesInARow(t *testing.T) {
 	x := running(t, jobManifest)
-	for i := range core.DefaultInterruptions {
+	for i := range core.DefaultDisruptions {
 		x.label("node-1", "EVICT")
 		x.reconcileAll()
 		if x.phase() != "Resetting" {
@@ -166,7 +166,8 @@ func TestBadNodesInARow(t *testing.T) {
 	}
 	x.label("node-1", "EVICT")
 	x.reconcileAll()
-	if x.phase() != "Failed" || x.get().Status.Retries != 0 || !strings.Contains(x.unhealthy(), "12 interruptions") {
+	if x.phase() != "Failed" || x.get().Status.Retries != 0 ||
+		!strings.Contains(x.unhealthy(), "12 disruptions") {
 		t.Errorf("phase %s, %d retries: %s", x.phase(), x.get().Status.Retries, x.unhealthy())
 	}
 }

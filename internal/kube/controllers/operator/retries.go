@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -45,7 +46,7 @@ func (r *reconciler) retries(ctx context.Context, l *look) error {
 	}
 	for _, p := range slices.Backward(pods) { // of a member with several pods the first counts
 		i := l.memberOf(p.Pod)
-		if !p.failed || i < 0 {
+		if !p.failed || i < 0 || l.members[i].kind != nil && !another(l.seen[i].Reason) {
 			continue
 		}
 		trouble, err := r.trouble(ctx, p.Pod)
@@ -57,6 +58,16 @@ func (r *reconciler) retries(ctx context.Context, l *look) error {
 	l.plan.Retry = new(said.Policy())
 	l.plan.Earlier = view.RetryHistory(l.attempts, 0)
 	return nil
+}
+
+// another reports whether a Job that failed for a reason may do better another time: not one that its own policy or
+// deadline ended, which is its author's word.
+func another(reason string) bool {
+	switch reason {
+	case batchv1.JobReasonBackoffLimitExceeded, batchv1.JobReasonFailedIndexes, batchv1.JobReasonMaxFailedIndexesExceeded:
+		return true
+	}
+	return false
 }
 
 // failed reports whether a member failed that was not counted yet.

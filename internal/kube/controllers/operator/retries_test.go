@@ -35,17 +35,26 @@ func TestPolicyOfAJobThatRunsByAPlan(t *testing.T) {
 		"defaults":         {why: "once may be chance", takes: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, aFlavor(), admitted("x-uid"), aToy("blue", func(x *toy.Toy) {
-				x.Labels = map[string]string{kueue.QueueNameLabel: "default-queue"}
-				if c.says != "" {
-					x.Annotations = map[string]string{kueue.RetryPolicyAnnotation: c.says}
-				}
-			}),
+			b := newBench(
+				t,
+				aFlavor(),
+				admitted("x-uid"),
+				aToy("blue", func(x *toy.Toy) {
+					x.Labels = map[string]string{kueue.QueueNameLabel: "default-queue"}
+					if c.says != "" {
+						x.Annotations = map[string]string{kueue.RetryPolicyAnnotation: c.says}
+					}
+				}),
 				&kueue.LocalQueue{
 					ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "default-queue"},
 					Spec:       kueue.LocalQueueSpec{ClusterQueue: "team"},
 				},
-				&kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "team", Annotations: map[string]string{kueue.RetryPolicyAnnotation: c.queue}}},
+				&kueue.ClusterQueue{
+					ObjectMeta: metav1.ObjectMeta{
+						Name:        "team",
+						Annotations: map[string]string{kueue.RetryPolicyAnnotation: c.queue},
+					},
+				},
 			)
 			b.r.kind.Running.Retries = c.takes
 			compile := b.r.kind.Running.Operated.Compile
@@ -73,10 +82,18 @@ func TestPolicyOfAJobThatRunsByAPlan(t *testing.T) {
 
 // TestPolicyOfJobsMadeOfJobs: the first pod of a Job that failed says how, and all begin anew.
 func TestPolicyOfJobsMadeOfJobs(t *testing.T) {
-	for code, want := range map[int32]struct {
+	const limit = batchv1.JobReasonBackoffLimitExceeded
+	for name, c := range map[string]struct {
+		code     int32
+		reason   string
 		outcome  string
 		failures int32
-	}{139: {"", 1}, 3: {"Failed", 0}, 4: {"", 1}} {
+	}{
+		"retry":             {139, limit, "", 1},
+		"fail":              {3, limit, "Failed", 0},
+		"nothing said":      {4, limit, "", 1},
+		"policy of the Job": {3, batchv1.JobReasonPodFailurePolicy, "", 1}, // its author's word, and what the kind makes of it
+	} {
 		b := newBench(t, aToy("lab", ofJobs, func(x *toy.Toy) {
 			x.Annotations = map[string]string{kueue.RetryPolicyAnnotation: "Crash: Retry; UserError exit 3: Fail"}
 		}))
@@ -84,17 +101,21 @@ func TestPolicyOfJobsMadeOfJobs(t *testing.T) {
 		b.run()
 		j := b.jobs()[1]
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "lab", Name: "x-1-abcde", UID: "pod-uid",
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(&j, batchv1.SchemeGroupVersion.WithKind("Job"))},
+			Namespace: "lab",
+			Name:      "x-1-abcde",
+			UID:       "pod-uid",
+			OwnerReferences: []metav1.OwnerReference{
+				*metav1.NewControllerRef(&j, batchv1.SchemeGroupVersion.WithKind("Job")),
+			},
 		}}
 		if err := b.r.Client.Create(t.Context(), pod); err != nil {
 			t.Fatal(err)
 		}
-		b.becomes("x-1-abcde", corev1.PodFailed, exited(code))
-		b.says("x-1", condition(batchv1.JobFailed, "BackoffLimitExceeded"))
+		b.becomes("x-1-abcde", corev1.PodFailed, exited(c.code))
+		b.says("x-1", condition(batchv1.JobFailed, c.reason))
 		b.run()
-		if is := b.recovery("lab"); is.Outcome != want.outcome || is.Failures != want.failures || is.Attempt != want.failures {
-			t.Errorf("exit code %d: outcome %q, %d failures, attempt %d: %s", code, is.Outcome, is.Failures, is.Attempt, is.Message)
+		if is := b.recovery("lab"); is.Outcome != c.outcome || is.Failures != c.failures || is.Attempt != c.failures {
+			t.Errorf("%s: outcome %q, %d failures, attempt %d: %s", name, is.Outcome, is.Failures, is.Attempt, is.Message)
 		}
 	}
 }
