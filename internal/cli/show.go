@@ -81,6 +81,9 @@ func PrintDetails(w io.Writer, s *why.Details, now time.Time, in *time.Location,
 	if s.RequeueAt != nil {
 		field("Comes back", "to its queue in "+duration.HumanDuration(s.RequeueAt.Sub(now)))
 	}
+	if s.Retries != nil {
+		field("Retries", why.RetriesText(s.Retries))
+	}
 	if a := s.Attempts; a != nil && a.ETTR != nil {
 		field("ETTR", ettrInFull(a))
 	}

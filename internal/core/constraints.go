@@ -60,7 +60,7 @@ func (f Filter) Equal(o Filter) bool {
 }
 
 func (f Filter) onlyTolerates() bool {
-	return len(f.Terms)+len(f.Must)+len(f.Volumes)+len(f.Refused) == 0
+	return len(f.Terms)+len(f.Must)+len(f.Volumes)+len(f.Refused)+len(f.Avoided) == 0
 }
 
 func (f Filter) key(b *strings.Builder) {
@@ -87,6 +87,9 @@ func (f Filter) key(b *strings.Builder) {
 	}
 	for _, r := range f.Refused {
 		b.WriteString("^" + strconv.Quote(r.Node) + strconv.Itoa(int(r.Most)) + strconv.Quote(r.Why))
+	}
+	for _, name := range f.Avoided {
+		b.WriteString("-" + strconv.Quote(name))
 	}
 }
 

@@ -87,6 +87,11 @@ type Evidence struct {
 	Node NodeTrouble
 }
 
+// Pressure reports whether a kubelet ended the pod for what its node had too little of.
+func (e *Evidence) Pressure() bool {
+	return e.PodReason == "Evicted" && strings.Contains(e.PodMessage, "low on resource")
+}
+
 // CategoryOf is the category of what is known. What says most counts: an eviction's reason; that memory
 // ran out, on whatever node; then the node, because what fails on a bad one proves nothing of the
 // program; then what was done to the pod; and only then the exit code.

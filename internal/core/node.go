@@ -74,6 +74,8 @@ type Filter struct {
 	// Refused are nodes that refused such pods of this workload, sorted by name. Those that
 	// take some of them are admitted.
 	Refused []NodeRefusal
+	// Avoided are nodes on which this workload failed, sorted: it goes to others if it has a place there now, and only then.
+	Avoided []string
 }
 
 // Volume is what a pod keeps its data on, and which nodes reach it.

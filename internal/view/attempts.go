@@ -456,6 +456,9 @@ func troubleOf(node *corev1.Node, leave bool) core.NodeTrouble { //nolint:revive
 
 // reasonOf is the code of how a pod failed.
 func reasonOf(e core.Evidence) string {
+	if e.Pressure() {
+		return nodePressure
+	}
 	if e.Container != "" && e.Container != "Error" {
 		return e.Container
 	}

@@ -171,6 +171,50 @@ func TestAttemptsAreTold(t *testing.T) {
 		t.Errorf("hist says, %v:\n%s\nwant %s", err, out, want)
 	}
 	awaitEmpty(t, "blue", "red")
+	failuresDecide(t, alice)
+	awaitEmpty(t, "blue")
+}
+
+// failuresDecide: what is called wrongly is not tried again, and says why; nor is what its policy rules out, while a
+// policy that makes no sense is refused with the entry and the cure.
+func failuresDecide(t *testing.T, alice client.Client) {
+	t.Helper()
+	short := func(name, code, says string) string {
+		return strings.NewReplacer(
+			"forever", `1s, mlbatch.dev/exit-code: "`+code+`"`, "gpu: 8", "gpu: 1",
+			"  annotations:\n", "  annotations:\n"+says,
+		).Replace(fmt.Sprintf(trials, name))
+	}
+	const policy = "    mlbatch.dev/retry-policy: '%s'\n"
+	create(t, alice, short("misused", "2", ""), "blue")
+	create(t, alice, short("ruled", "7", fmt.Sprintf(policy, "UserError exit 7: Fail")), "blue")
+	for name, want := range map[string]string{
+		"misused": `no retry mends that (rule "UserError exit 2,126,127: Fail" of the defaults)`,
+		"ruled":   `no retry mends that (rule "UserError exit 7: Fail" of the job)`,
+	} {
+		eventually(t, name+" fails at once", inPhase(t, "Failed", "blue", name))
+		var w aw.AppWrapper
+		if err := alice.Get(t.Context(), types.NamespacedName{Namespace: "blue", Name: name}, &w); err != nil {
+			t.Fatal(err)
+		}
+		said := ""
+		for _, c := range w.Status.Conditions {
+			if c.Type == aw.Unhealthy {
+				said = c.Message
+			}
+		}
+		if w.Status.Retries != 0 || !strings.Contains(said, want) {
+			t.Errorf("%s was tried again %d times: %q, want %s", name, w.Status.Retries, said, want)
+		}
+	}
+	if s := typed[why.Details](t, "alice", "show", "blue/ruled").Retries; s == nil || len(s.Policies) != 1 ||
+		s.Policies[0].From != "the job" {
+		t.Errorf("show says of its retries %+v", s)
+	}
+	_, err := tryCreate(t, alice, short("nonsense", "1", fmt.Sprintf(policy, "NodeFailure: Fail")), "blue")
+	if err == nil || !strings.Contains(err.Error(), "is not the job's own failure") {
+		t.Errorf("a policy without sense: %v", err)
+	}
 }
 
 // health writes what a health check found of a node, in JSON.

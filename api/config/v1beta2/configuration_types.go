@@ -61,15 +61,19 @@ type Configuration struct {
 	// History says what is kept of jobs that ended. Kueue has no such section.
 	History *History `json:"history,omitempty"`
 
-	// Recovery says what becomes of jobs whose nodes fail. Kueue has no such section.
+	// Recovery says what becomes of jobs that fail, or whose nodes do. Kueue has no such section.
 	Recovery *Recovery `json:"recovery,omitempty"`
 }
 
-// Recovery says what becomes of jobs whose nodes fail.
+// Recovery says what becomes of jobs that fail, or whose nodes do.
 type Recovery struct {
 	// KeepNodes is for how long a job that had to be stopped because nodes failed keeps its quota and its healthy
 	// nodes; 0 gives them back at once.
 	KeepNodes *metav1.Duration `json:"keepNodes,omitempty"`
+
+	// RetryPolicy says which failures of jobs are followed by another attempt, as far as neither the job nor its queues
+	// say; written as in their annotation mlbatch.dev/retry-policy.
+	RetryPolicy string `json:"retryPolicy,omitempty"`
 }
 
 // History says what is kept of jobs that ended.

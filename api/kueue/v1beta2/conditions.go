@@ -23,6 +23,9 @@ const (
 	// WorkloadNodesRefused: nodes refused pods of the workload. Its message says which, and why;
 	// they are left out when it gets nodes again.
 	WorkloadNodesRefused = "mlbatch.dev/NodesRefused"
+	// WorkloadNodesAvoided: it was stopped because nodes failed, and gets others if there are some. Its message says which,
+	// and since when.
+	WorkloadNodesAvoided = "mlbatch.dev/NodesAvoided"
 	// WorkloadNodesKept: nodes of the evicted workload failed, and it keeps its quota and its healthy nodes
 	// for a while. Its reason says how far it is.
 	WorkloadNodesKept = "mlbatch.dev/NodesKept"
@@ -101,7 +104,7 @@ const (
 // scheduler can tell. Its reason is the rule that did.
 const PodNodesRefused = "mlbatch.dev/NodesRefused"
 
-// ReasonRefusalLapsed is the reason of a WorkloadNodesRefused that does not hold any more.
+// ReasonRefusalLapsed is the reason of a WorkloadNodesRefused or WorkloadNodesAvoided that does not hold any more.
 const ReasonRefusalLapsed = "Lapsed"
 
 // Reasons of Preempted.

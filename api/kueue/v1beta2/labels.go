@@ -132,6 +132,10 @@ const (
 	// MinimumRuntimeAnnotation, on a ClusterQueue or a WorkloadPriorityClass, is for how long their workloads are not
 	// evicted for others, a duration such as "30m". What the class says goes before the queue.
 	MinimumRuntimeAnnotation = "mlbatch.dev/minimum-runtime"
+	// RetryPolicyAnnotation, on a job, its LocalQueue or its ClusterQueue, says which failures of a job are followed by
+	// another attempt, and which end it, such as "UserError exit 3: Fail; Crash: Retry limit 2; limit: 5". What the job
+	// says goes before its queues.
+	RetryPolicyAnnotation = "mlbatch.dev/retry-policy"
 	// RelocationsPerHourAnnotation, on a ClusterQueue, is how many of its workloads may be stopped within an hour to
 	// continue on other nodes, so that a gang that has quota has the nodes it needs, in one rack say. Each is relocated once
 	// at most.

@@ -321,6 +321,7 @@ func (ct *catalog) filter(s *equivalence, set int, flavors []string) core.Filter
 		Volumes:     p.Filter.Volumes,
 		Tolerations: slices.Clone(p.Filter.Tolerations),
 		Refused:     p.Filter.Refused,
+		Avoided:     p.Filter.Avoided,
 	}
 	for _, name := range flavors {
 		f := ct.flavors[name]

@@ -349,7 +349,7 @@ func (r *rehousing) addHold(holds []place.Hold, p rankPlace, c *place.Class) []p
 
 // placedAlone reports whether where other pods of a set are matters nothing to one.
 func placedAlone(p *core.PodSet) bool {
-	return len(p.Limits)+len(p.Filter.Refused) == 0 && p.Topology.Empty()
+	return len(p.Limits)+len(p.Filter.Refused)+len(p.Filter.Avoided) == 0 && p.Topology.Empty()
 }
 
 func addPlace(ps []core.Place, p core.Place) []core.Place {

@@ -160,7 +160,7 @@ func (m *machine) resuming() {
 				trouble{
 					reason:  CreateFailed,
 					message: fmt.Sprintf("Create %s: %s", e.Component, e.Message),
-					charged: true,
+					of:      notStarted(),
 				},
 			)
 			return
@@ -214,7 +214,11 @@ func (m *machine) resetting() {
 	m.setFalse(ResourcesDeployed, string(Resetting), "All components and pods are deleted")
 	// The pause runs from the beginning of this reset, which is when deletion
 	// began, not from a failure that may lie a grace or an attempt back.
-	if left := m.until(DeletingResources, m.f.Policy.RetryPause); left > 0 {
+	pause := m.f.Policy.RetryPause
+	if !m.f.Policy.PauseSaid {
+		pause = max(pause, m.f.Earlier.Pause())
+	}
+	if left := m.until(DeletingResources, pause); left > 0 {
 		m.step.RecheckAfter = left
 		return
 	}

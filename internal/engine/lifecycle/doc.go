@@ -13,7 +13,7 @@
 // Invariants (checked by the property tests):
 //   - The condition QuotaReserved is true while an unfinished pod exists, and
 //     becomes false only when none is left (P10 of docs/promises.md).
-//   - Retries never grow beyond the limit.
+//   - Retries never grow beyond the limit, and what the job is not to blame for never adds to them.
 //   - With time going on and the pods obeying, every state reaches one that
 //     rests: Suspended, Running, Succeeded, Failed, or gone.
 //

@@ -223,6 +223,9 @@ type Facts struct {
 	Components []Component
 	// Pods are all pods that are known as the job's, sorted by name.
 	Pods []Pod
+	// Failure is how the pod failed that did so first, and Earlier are the attempts before this one.
+	Failure core.Failure
+	Earlier core.RetryHistory
 	// CreateError is the result of a create that was carried out for this very
 	// decision; nil if none was, or if it went well.
 	CreateError *CreateError

@@ -6,8 +6,29 @@ import (
 	"time"
 )
 
-// TestFaults are the faults of earlier controllers, each by its number in the
-// list of what was found.
+// Faults of AppWrapper before (A1 to A18 of what was found), and which tests would find each of them here. Those without
+// a package are in this one.
+//
+//	A1  done after the first wave      TestFaults: more completions than parallelism, leader that never ends
+//	A2  a Job's own retries are no use TestFaults: failed pod, replaced; failed pod, back-off; pod failure policy
+//	A3  a pod lost late has no grace   TestFaults: pod drained late, one set makes up for another
+//	A4  a second failure has no grace  TestSecondFailure; pauses that grow: TestFlappingNode
+//	A5  moves need retries             TestFaults: bad node, no retries left; bad node, retry limit 0; failed on a bad node
+//	A6  polls                          kube/controllers/appwrapper: TestBadNode, TestNodeTurnsBad, TestPodChanges, TestLife
+//	A7  Ray is not read                TestFaults: finished Ray job; kube/jobs/appwrapper: TestObserve
+//	A8  ordered starts are late        TestFaults: ordered start
+//	A9  few kinds                      kube/jobs/appwrapper: TestNewKindIsWrapped, TestRuntimesAreCounted
+//	A10 slack does not follow nodes    kube/controllers/slack: TestLendingFollowsNodes
+//	A11 lenient configuration          kube/settings: TestFiles
+//	A12 confused deputy                kube/webhook: TestValidateNewWrapper
+//	A13 misspelt annotations           kube/webhook: TestAnnotationsAreTold; kube/jobs/appwrapper: TestParsePolicy
+//	A14 nobody knows what was lost     view: TestAttemptsAsARetryPolicySeesThem; test/e2e: TestAttemptsAreTold
+//	A15 all restarts, and for ever     TestFlappingNode, TestPolicyOfRetries; engine/podplan: TestPolicyOfRetries
+//	A16 debugging holds quota          TestDecide: failed, kept for debugging; failed, kept, preempted
+//	A17 owners compared by name        kube/controllers/appwrapper: TestForeignObject, TestWhoseObjectItIs
+//	A18 a kind that is gone            kube/controllers/appwrapper: TestDeletionOfKindThatIsGone
+//
+// TestFaults are those of them that are decided here.
 func TestFaults(t *testing.T) {
 	cases := map[string]struct {
 		why   string

@@ -3,6 +3,8 @@ package lifecycle
 import (
 	"slices"
 	"time"
+
+	"github.com/mlbatch/mlbatch/internal/core"
 )
 
 // Policy are the fault-tolerance parameters of one job.
@@ -13,10 +15,16 @@ type Policy struct {
 	WarmupGrace time.Duration
 	// FailureGrace is how long a failed pod is left before a reset.
 	FailureGrace time.Duration
-	// RetryPause is the least time from the beginning of a reset to the restart.
+	// RetryPause is the least time from the beginning of a reset to the restart. With PauseSaid, as the job's author did,
+	// it is no longer after disruptions in a row.
 	RetryPause time.Duration
+	PauseSaid  bool
 	// RetryLimit is how many resets for failures there are before it fails.
 	RetryLimit int32
+	// RetryRules say which failures are followed by another attempt, and Disruptions how many of these are: see
+	// core.RetryPolicy.
+	RetryRules    []core.RetryRule
+	Disruptions int32
 	// DeletionGrace is how long deletion may take before it is forced.
 	DeletionGrace time.Duration
 	// FailedGrace is how long the pods of a failed job are kept for
@@ -49,6 +57,11 @@ func Defaults() Policy {
 
 		DeletionMaximum: 15 * time.Minute,
 	}
+}
+
+// retries is what the parameters say of retries.
+func (p *Policy) retries() *core.RetryPolicy {
+	return &core.RetryPolicy{Rules: p.RetryRules, Limit: p.RetryLimit, Disruptions: p.Disruptions}
 }
 
 // Terminal reports whether a container that ended with code rules out another

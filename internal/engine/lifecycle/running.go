@@ -3,6 +3,8 @@ package lifecycle
 import (
 	"fmt"
 	"time"
+
+	"github.com/mlbatch/mlbatch/internal/core"
 )
 
 // running looks at a deployed job; the first that applies decides.
@@ -19,7 +21,7 @@ func (m *machine) running() {
 		m.enterSuspending("Suspend is true")
 	// 3. Its node is gone, and takes the pod along: see 6.
 	case a.nodeGone && a.terminal == "":
-		m.resetOrFail(trouble{reason: NodeGone, message: a.leave})
+		m.resetOrFail(trouble{reason: NodeGone, message: a.leave, of: m.disrupted()})
 	// 4. A component was deleted by hand: no attempt of ours would be what was meant.
 	case a.missing != "":
 		if m.confirmed() {
@@ -31,10 +33,10 @@ func (m *machine) running() {
 		m.resetOrFail(trouble{reason: FailedComponent, message: join(a.broken, a.terminal), terminal: true})
 	// 6. A node has to be left. The job did nothing wrong, so moving needs no retries.
 	case a.leave != "" && a.terminal == "":
-		m.resetOrFail(trouble{reason: AutopilotNoExecute, message: a.leave})
+		m.resetOrFail(trouble{reason: AutopilotNoExecute, message: a.leave, of: m.disrupted()})
 	// 7. A component gave up.
 	case a.broken != "":
-		m.resetOrFail(trouble{reason: FailedComponent, message: a.broken, charged: true})
+		m.resetOrFail(trouble{reason: FailedComponent, message: a.broken, of: m.f.Failure})
 	// 8. Pods failed and stay failed.
 	case a.terminal != "" || a.failed != "":
 		m.failedPods(a)
@@ -62,7 +64,9 @@ func (m *machine) failedPods(a assessment) {
 	m.setReady(a)
 	left := m.until(Unhealthy, m.f.Policy.FailureGrace)
 	if left <= 0 {
-		m.resetOrFail(trouble{reason: FoundFailedPods, message: message, charged: true, terminal: a.terminal != ""})
+		m.resetOrFail(
+			trouble{reason: FoundFailedPods, message: message, of: m.f.Failure, terminal: a.terminal != ""},
+		)
 		return
 	}
 	m.step.RecheckAfter = left
@@ -93,7 +97,7 @@ func (m *machine) countPods(a assessment) {
 	}
 	left := max(m.until(ResourcesDeployed, grace), m.until(PodsReady, grace))
 	if left <= 0 {
-		m.resetOrFail(trouble{reason: InsufficientPodsReady, message: shortMessage(a), charged: true})
+		m.resetOrFail(trouble{reason: InsufficientPodsReady, message: shortMessage(a), of: notStarted()})
 		return
 	}
 	m.recheck(left)
@@ -121,27 +125,38 @@ func shortMessage(a assessment) string {
 // trouble is why an attempt ends.
 type trouble struct {
 	reason, message string
-	// charged counts against the retry limit; moves to other nodes do not.
-	charged bool
-	// terminal rules out another attempt.
+	// of is what the policy of retries has to go by.
+	of core.Failure
+	// terminal rules out another attempt, whatever that policy says.
 	terminal bool
 }
 
-// resetOrFail ends the attempt. A reset that is not charged is allowed even if
-// no retries are left: its pace is bounded by the pause between attempts.
+// disrupted is a failure of a node that has to be left.
+func (m *machine) disrupted() core.Failure {
+	return core.Failure{Category: core.CategoryNodeFailure, Progress: m.f.Failure.Progress}
+}
+
+// notStarted is that pods did not come up in time.
+func notStarted() core.Failure { return core.Failure{Category: core.CategoryStartFailure} }
+
+// resetOrFail ends the attempt, as the policy of retries says. A reset that is not charged is allowed even if no
+// retries are left: its pace is bounded by the pause between attempts.
 func (m *machine) resetOrFail(t trouble) {
-	limit := m.f.Policy.RetryLimit
 	message := t.message
-	switch {
-	case t.terminal:
+	if t.terminal {
 		m.fail(t.reason, message)
 		return
-	case t.charged && m.f.Retries >= limit:
-		m.fail(t.reason, fmt.Sprintf("%s; the limit of %d retries is reached", message, limit))
+	}
+	earlier := m.f.Earlier
+	earlier.Retries = m.f.Retries
+	next := m.f.Policy.retries().Decide(earlier, t.of)
+	switch {
+	case !next.Retry:
+		m.fail(t.reason, message+"; "+next.Why)
 		return
-	case t.charged:
+	case next.Charged:
 		m.step.Retries++
-		message = fmt.Sprintf("Retry %d of %d: %s", m.step.Retries, limit, t.message)
+		message = fmt.Sprintf("Retry %d of %d: %s", m.step.Retries, m.f.Policy.RetryLimit, t.message)
 	}
 	m.step.Phase = Resetting
 	m.step.ResetReason = t.reason

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/mlbatch/mlbatch/internal/core"
 )
 
 // world carries steps out the way the controller does, against components and
@@ -21,6 +23,8 @@ type world struct {
 	policy     Policy
 	components []Component
 	pods       []Pod
+	failure    core.Failure
+	earlier    core.RetryHistory
 	// stubborn pods ignore deletion without force.
 	stubborn bool
 	// createFails makes creation fail with a passing error.
@@ -44,7 +48,7 @@ func (w *world) facts() Facts {
 	return Facts{
 		Phase: w.phase, Retries: w.retries, Conditions: w.conditions, Suspend: w.suspend, Deleting: w.deleting,
 		Finalizer: w.finalizer, Policy: w.policy, Components: append([]Component(nil), w.components...),
-		Pods: append([]Pod(nil), w.pods...), Fresh: true,
+		Pods: append([]Pod(nil), w.pods...), Fresh: true, Failure: w.failure, Earlier: w.earlier,
 	}
 }
 
@@ -228,6 +232,15 @@ func anyWorld(t *rapid.T) *world {
 	w.pods = anyPods(t)
 	w.stubborn, w.createFails = rapid.Bool().Draw(t, "stubborn"), rapid.IntRange(0, 3).Draw(t, "fails") == 0
 	w.kept = rapid.IntRange(0, 3).Draw(t, "kept") == 0
+	w.failure = core.Failure{
+		Category: rapid.SampledFrom(core.Categories()).Draw(t, "category"),
+		ExitCode: rapid.SampledFrom([]int32{0, 1, 2}).Draw(t, "code"),
+		Progress: rapid.Bool().Draw(t, "progress"),
+	}
+	w.earlier.Last = slices.Repeat([]core.Failure{w.failure}, rapid.IntRange(0, 14).Draw(t, "earlier"))
+	if rapid.Bool().Draw(t, "rules") {
+		w.policy.RetryRules = core.DefaultRetryRules()
+	}
 	return w
 }
 

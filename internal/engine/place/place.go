@@ -221,8 +221,18 @@ func (s *Nodes) enough(r Request) (Shortage, bool) {
 // by node name, so that whole nodes stay free. Spots are parallel to r.Sets, each
 // sorted by node name; where the pods of a set must be near to each other, by domain
 // before that (sortNear), so that pods which follow each other have places near to
-// each other, and each slice one domain.
+// each other, and each slice one domain. Nodes that a class avoids are taken if it has no place elsewhere.
 func (s *Nodes) Place(r Request) ([][]Spot, Shortage, bool) {
+	if away, some := elsewhere(r); some {
+		if spots, short, ok := s.choose(away); ok {
+			return spots, short, true
+		}
+	}
+	return s.choose(r)
+}
+
+// choose is Place, whatever nodes are avoided.
+func (s *Nodes) choose(r Request) ([][]Spot, Shortage, bool) {
 	s.settle()
 	if len(r.Kept)+len(r.Taken) > 0 {
 		s.keep(r, 1)

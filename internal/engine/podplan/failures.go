@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"time"
+
+	"github.com/mlbatch/mlbatch/internal/core"
 )
 
 // failure is one that nothing followed yet.
@@ -15,6 +17,9 @@ type failure struct {
 	// rule that it fits, nil for none, and its place among them: after all for none.
 	rule *Rule
 	at   int
+	// spared: it counts for no limit, as a disruption. why is what the policy of retries says of the end of the job.
+	spared bool
+	why    string
 }
 
 func (f *failure) name() string {
@@ -25,7 +30,7 @@ func (f *failure) name() string {
 }
 
 // free reports whether it counts for no limit.
-func (f *failure) free() bool { return f.rule != nil && f.rule.Free }
+func (f *failure) free() bool { return f.spared || f.rule != nil && f.rule.Free }
 
 // failures are those of this attempt that were not counted yet.
 func (p *Plan) failures(seen []Seen, m *Memory) []failure {
@@ -37,20 +42,23 @@ func (p *Plan) failures(seen []Seen, m *Memory) []failure {
 			continue
 		}
 		if r := p.Role(s.Role); r != nil && r.has(s.Index) {
-			out = append(out, p.judge(r, s, i))
+			out = append(out, p.judge(r, s, i, m))
 		}
 	}
 	return out
 }
 
 // judge says what follows a failure.
-func (p *Plan) judge(r *Role, s *Seen, of int) failure {
+func (p *Plan) judge(r *Role, s *Seen, of int, m *Memory) failure {
 	f := failure{of: of, then: r.OnFailure, at: len(p.Rules)}
 	for i := range p.Rules {
 		if rule := &p.Rules[i]; rule.fits(s) {
 			f.then, f.rule, f.at = rule.Then, rule, i
 			break
 		}
+	}
+	if f.rule == nil && p.Retry != nil && s.Failure != nil && f.then != Ignore {
+		p.consult(s.Failure, m, &f)
 	}
 	if f.then == ReplaceRetriable {
 		f.then = Replace
@@ -61,13 +69,32 @@ func (p *Plan) judge(r *Role, s *Seen, of int) failure {
 	return f
 }
 
-// Free reports whether a member's failure counts for no limit.
+// consult takes in what the policy of retries says of a failure, if it says anything.
+func (p *Plan) consult(of *core.Failure, m *Memory, f *failure) {
+	earlier := p.Earlier
+	earlier.Retries = m.Failures
+	next := p.Retry.Decide(earlier, *of)
+	switch {
+	case !next.Ruled && !of.Disrupts():
+		return
+	case !next.Retry:
+		f.then, f.why = FailJob, next.Why
+		return
+	case f.then == FailJob: // the others lose touch with one that is made anew
+		f.then = RestartJob
+	case f.then == ReplaceRetriable:
+		f.then = Replace
+	}
+	f.spared = !next.Charged
+}
+
+// Free reports whether a member's failure counts for no limit, by the rules.
 func (p *Plan) Free(s *Seen) bool {
 	r := p.Role(s.Role)
 	if r == nil {
 		return false
 	}
-	f := p.judge(r, s, 0)
+	f := p.judge(r, s, 0, &Memory{})
 	return f.free()
 }
 
@@ -180,8 +207,12 @@ func (p *Plan) began(m *Memory) time.Time {
 }
 
 // told is what is said of a failure.
-func (p *Plan) told(s *Seen) string {
-	return p.Role(s.Role).name(s.Index) + " failed" + because(s.Why)
+func (p *Plan) told(s *Seen, f *failure) string {
+	out := p.Role(s.Role).name(s.Index) + " failed" + because(s.Why)
+	if f.why != "" {
+		out += "; " + f.why
+	}
+	return out
 }
 
 func because(why string) string {

@@ -50,14 +50,14 @@ func (p *Plan) Next(seen []Seen, kept *Memory, now time.Time) Actions {
 	worst := p.worst(seen, failures)
 	if worst != nil && worst.then == FailJob {
 		m.Rule = worst.name()
-		return end(m, JobFailed, MemberFailed, p.told(&seen[worst.of]), now)
+		return end(m, JobFailed, MemberFailed, p.told(&seen[worst.of], worst), now)
 	}
 	before := m
 	changed = count(seen, failures, worst, &m, now) || changed
 	if why, message := p.exceeded(seen, &m, now); why != 0 {
 		if worst != nil { // nothing begins anew
 			m.Attempt, m.Failures, m.Free, m.Done = before.Attempt, before.Failures, before.Free, before.Done
-			message += "; the last: " + p.told(&seen[worst.of])
+			message += "; the last: " + p.told(&seen[worst.of], worst)
 		}
 		return end(m, JobFailed, why, message, now)
 	}

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/mlbatch/mlbatch/internal/core"
 )
 
 // Plan is what a job asks for.
@@ -23,6 +25,10 @@ type Plan struct {
 	// Rules say what follows certain failures, the first that fits; where none does it is
 	// the OnFailure of the role.
 	Rules []Rule
+	// Retry says what follows failures that no rule fits, if one of its own does or the job is not to blame; else it is
+	// the OnFailure of the role, too, as it always is where Retry is nil. Earlier are the attempts before.
+	Retry   *core.RetryPolicy
+	Earlier core.RetryHistory
 	// Retries is how many failures of members the job survives; nil is without limit. Where
 	// all begin anew it is one, however many failed.
 	Retries *int32

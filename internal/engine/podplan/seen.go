@@ -1,6 +1,10 @@
 package podplan
 
-import "time"
+import (
+	"time"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+)
 
 // Seen is a member's object as it is.
 type Seen struct {
@@ -26,6 +30,8 @@ type Seen struct {
 	Disrupted bool
 	// Reason is the word for why it failed, for Rules, and Why says it to the job's author.
 	Reason, Why string
+	// Failure is what Plan.Retry goes by; nil is unknown.
+	Failure *core.Failure
 	// FailedAt is when it did; the zero time is unknown.
 	FailedAt time.Time
 }

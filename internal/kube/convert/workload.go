@@ -162,7 +162,7 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 	if d, has := s.MinimumRuntimes[rules.PriorityOf(w).Class]; has {
 		out.MinimumRuntime = &d
 	}
-	left, roles, refusals := rules.left(w), rolesOf(w), Refusals(w)
+	left, roles, refusals, avoided := rules.left(w), rolesOf(w), Refusals(w), avoidedBy(w)
 	for i := range w.Spec.PodSets {
 		ps := &w.Spec.PodSets[i]
 		r := RequestsOf(&ps.Template.Spec, s, rules.Counting)
@@ -187,7 +187,7 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 			Limits:   limitsOf(roles, i),
 			Topology: topology,
 		})
-		out.PodSets[i].Filter.Refused = refusedBy(refusals, string(ps.Name))
+		out.PodSets[i].Filter.Refused, out.PodSets[i].Filter.Avoided = refusedBy(refusals, string(ps.Name)), avoided
 		if len(topology.Slices) > 0 {
 			out.PodSets[i].MinCount = 0 // fewer pods need not be whole slices
 		}

@@ -89,6 +89,9 @@ type Running struct {
 	// Operated is how jobs of the kind are run here; nil for kinds that another
 	// controller runs.
 	Operated *Operated
+	// Retries: what follows failures of its jobs is as their policy of retries says, as far as their authors leave that
+	// open (kueue.RetryPolicyAnnotation).
+	Retries bool
 	// Injection is how the node selectors, tolerations, labels and annotations of an admission get
 	// into the pods of jobs that another controller runs; nil for kinds whose adapter writes them
 	// in Start.

@@ -121,6 +121,9 @@ type Plan struct {
 	// Make makes the members of roles that are no pods, in the order of Roles. nil, and what is
 	// missing at the end, are roles whose members are pods.
 	Make []Make
+	// Own: the job's author said in fields of its kind what is tried again, so that only what its own annotation says of
+	// retries goes besides; see Running.Retries.
+	Own bool
 	// Where are the paths at which an author wrote what the members of roles are made from, in
 	// the order of Roles. "", and what is missing at the end, is the path of the pod template that
 	// has the role's name.

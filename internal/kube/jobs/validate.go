@@ -36,6 +36,7 @@ func ValidateLabels(o metav1.Object) field.ErrorList {
 			errs = append(errs, field.Invalid(at, name, msg))
 		}
 	}
+	errs = append(errs, ValidateRetryPolicy(o.GetAnnotations())...)
 	list := o.GetAnnotations()[kueue.AfterAnnotation]
 	if _, err := ParseDependencies(list, o.GetName()); err != nil {
 		errs = append(

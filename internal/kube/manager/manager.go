@@ -161,6 +161,8 @@ type Options struct {
 	// Lifecycle are the settings of what follows a reservation: waitForPodsReady and
 	// the retention of objects.
 	Lifecycle workloadlifecycle.Config
+	// Retries is what is said of the retries of all jobs (recovery.retryPolicy); nil is nothing.
+	Retries *core.RetryText
 	// History says which jobs that ended are remembered (history).
 	History history.Retention
 	// Limits are what users may ask for in their jobs (tenants).
@@ -745,6 +747,7 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 		err := operator.SetupWithManager(mgr, k, operator.Options{
 			Client: shared.Client, Live: shared.Live, Clock: shared.Clock, Recorder: shared.Recorder,
 			Scope: opts.Scope, Managed: shared.Managed, Labels: shared.Labels, CallProxy: opts.PodProxy,
+			Retries: opts.Retries,
 		})
 		if err != nil {
 			return fmt.Errorf("add the operator of %s: %w", k.Naming.Framework, err)
@@ -846,7 +849,7 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 	}
 	if err := awcontroller.SetupWithManager(
 		mgr,
-		awcontroller.Options{Schedulers: opts.Schedulers, Policy: policy(opts.Limits)},
+		awcontroller.Options{Schedulers: opts.Schedulers, Policy: policy(opts.Limits), Retries: opts.Retries},
 	); err != nil {
 		return fmt.Errorf("add AppWrappers: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/certs"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/history"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/manager"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
@@ -78,6 +79,10 @@ func (s *Resolved) Options(opts manager.Options) manager.Options {
 		}
 	}
 	opts.Lifecycle.KeepNodes = c.Recovery.KeepNodes.Duration
+	if text := c.Recovery.RetryPolicy; text != "" {
+		said, _ := core.ParseRetryText(text, jobs.RetryFromFile) // it is valid
+		opts.Retries = &said
+	}
 	opts.Lifecycle.Explicit = s.Gates["UnadmittedWorkloadsExplicitStatus"]
 	opts.AdmissionFairSharing = admissionFairSharing(c.AdmissionFairSharing)
 	if p := c.ObjectRetentionPolicies; p != nil && p.Workloads != nil {

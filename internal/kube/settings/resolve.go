@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/mlbatch/mlbatch/api/config/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/kube/manager"
 	"github.com/mlbatch/mlbatch/internal/strict"
@@ -67,6 +69,7 @@ func Resolve(f *File, given Given) (*Resolved, error) {
 	}
 	errs := append(v1beta2.Validate(c), gateErrs...)
 	errs = append(errs, refused(c)...)
+	errs = append(errs, retryPolicy(c.Recovery.RetryPolicy)...)
 	if err := strict.Failed(f.Name, problems(f.places, errs)); err != nil {
 		return nil, err
 	}
@@ -88,6 +91,17 @@ func Resolve(f *File, given Given) (*Resolved, error) {
 	}
 	slices.SortStableFunc(notices, func(a, b Notice) int { return cmp.Compare(a.Line, b.Line) })
 	return &Resolved{Configuration: c, Gates: gates, Notices: notices}, nil
+}
+
+// retryPolicy says what is wrong with that of the file.
+func retryPolicy(text string) field.ErrorList {
+	if text == "" {
+		return nil
+	}
+	if _, err := core.ParseRetryText(text, jobs.RetryFromFile); err != nil {
+		return field.ErrorList{field.Invalid(field.NewPath("recovery", "retryPolicy"), text, err.Error())}
+	}
+	return nil
 }
 
 // flagErrors are errors about gates that were given as a flag.

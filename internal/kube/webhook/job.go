@@ -360,6 +360,10 @@ func (h *jobHandler) told( //nolint:revive // a fact about the job
 		return out, err
 	}
 	var before metav1.Object
+	if was != nil {
+		before = was
+	}
+	out = append(out, unheededRetries(h.kind, before, job)...)
 	if was == nil {
 		out = append(out, unheededGroups(h.kind, job)...)
 		told, err := h.unheededDomain(job)
@@ -368,7 +372,6 @@ func (h *jobHandler) told( //nolint:revive // a fact about the job
 		}
 		out = append(out, told...)
 	} else {
-		before = was
 		if clears(was, job) { // a new one was told already
 			out = append(out, namesNoQueue(h.kind.GVK().Kind, namespace))
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/api/kueue/v1beta1"
 	"github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
 // queueingHandler answers for the kinds of kueue.x-k8s.io in both versions. An
@@ -95,17 +96,19 @@ func undone(req admission.Request, was, is *v1beta2.ClusterQueue) []string {
 func (h *queueingHandler) check(ctx context.Context, was, is runtime.Object) (field.ErrorList, error) {
 	switch o := is.(type) {
 	case *v1beta2.ClusterQueue:
+		errs := jobs.ValidateRetryPolicy(o.Annotations)
 		if old, ok := was.(*v1beta2.ClusterQueue); ok {
-			return v1beta2.ValidateClusterQueueUpdate(old, o), nil
+			return append(errs, v1beta2.ValidateClusterQueueUpdate(old, o)...), nil
 		}
-		return v1beta2.ValidateClusterQueue(o), nil
+		return append(errs, v1beta2.ValidateClusterQueue(o)...), nil
 	case *v1beta2.WorkloadPriorityClass:
 		return v1beta2.ValidateWorkloadPriorityClass(o), nil
 	case *v1beta2.LocalQueue:
+		errs := jobs.ValidateRetryPolicy(o.Annotations)
 		if old, ok := was.(*v1beta2.LocalQueue); ok {
-			return v1beta2.ValidateLocalQueueUpdate(old, o), nil
+			return append(errs, v1beta2.ValidateLocalQueueUpdate(old, o)...), nil
 		}
-		return v1beta2.ValidateLocalQueue(o), nil
+		return append(errs, v1beta2.ValidateLocalQueue(o)...), nil
 	case *v1beta2.Cohort:
 		parents, err := h.parents(ctx)
 		if err != nil {

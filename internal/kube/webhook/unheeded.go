@@ -31,6 +31,22 @@ func unheeded(was, is metav1.Object) []string {
 	}
 }
 
+// unheededRetries tells of a retry policy of a job whose kind has another way to say that; was may be nil.
+func unheededRetries(k *jobs.Kind, was, is metav1.Object) []string {
+	text := is.GetAnnotations()[kueue.RetryPolicyAnnotation]
+	if text == "" || k.Running.Retries ||
+		was != nil && was.GetAnnotations()[kueue.RetryPolicyAnnotation] == text {
+		return nil
+	}
+	return []string{
+		fmt.Sprintf(
+			"%s has no effect: a %s says in its own fields what is tried again; wrap it in an AppWrapper that has the annotation",
+			annotationPath(kueue.RetryPolicyAnnotation),
+			k.GVK().Kind,
+		),
+	}
+}
+
 // unheededGroups tells of groups that pods of a job name besides.
 func unheededGroups(r jobs.Adapter, is jobs.Object) []string {
 	facts, err := r.Read(is)

@@ -25,6 +25,8 @@ func TestUnheeded(t *testing.T) {
 		"not elastic":     {"it says so", ask{path: validateJob, new: job(queueLabel, strings.Replace(elastic, "true", "false", 1), "")}, ""},
 		"told already":    {"once is enough", ask{path: validateJob, old: job(queueLabel, elastic, ""), new: job(queueLabel, elastic, "")}, ""},
 		"elastic wrapper": {"the rules are those of all jobs", ask{path: validateWrapper, user: "admin", new: strings.Replace(wrapper("blue", queueLabel, "true", podComponent), "labels:", "annotations: {"+elastic+"}, labels:", 1)}, "elastic-job] has no effect"},
+		"retries":         {"a Job says it itself", ask{path: validateJob, new: job(queueLabel, `mlbatch.dev/retry-policy: "exit 3: Fail"`, "")}, "retry-policy] has no effect"},
+		"heeded retries":  {"an AppWrapper does not", ask{path: validateWrapper, user: "admin", new: strings.Replace(wrapper("blue", queueLabel, "true", podComponent), "labels:", `annotations: {mlbatch.dev/retry-policy: "exit 3: Fail"}, labels:`, 1)}, ""},
 		"rack":            {"it is heeded", ask{path: validateJob, new: placed("podset-required-topology: rack")}, ""},
 		"slices":          {"they are heeded", ask{path: validateJob, new: placed("podset-slice-required-topology: rack")}, ""},
 	} {
@@ -33,6 +35,37 @@ func TestUnheeded(t *testing.T) {
 			all := strings.Join(r.Warnings, "\n")
 			if !r.Allowed || (tc.want == "") != (all == "") || !strings.Contains(all, tc.want) {
 				t.Errorf("%s: allowed is %v (%s), warnings %q; want %q", tc.why, r.Allowed, r.Message, all, tc.want)
+			}
+		})
+	}
+}
+
+// TestRetryPoliciesThatCannotBeMeant: of jobs, LocalQueues and ClusterQueues they are refused with the entry and the cure.
+func TestRetryPoliciesThatCannotBeMeant(t *testing.T) {
+	const bad = `mlbatch.dev/retry-policy: "limit: 3; NodeFailure: Fail"`
+	queue := func(kind, spec string) string {
+		return "{apiVersion: kueue.x-k8s.io/v1beta2, kind: " + kind + ", metadata: {name: a, annotations: {" + bad + "}}, spec: {" + spec + "}}"
+	}
+	with := strings.Replace(
+		wrapper("blue", queueLabel, "true", podComponent),
+		"labels:",
+		"annotations: {"+bad+"}, labels:",
+		1,
+	)
+	for name, is := range map[string]ask{
+		"new job":      {path: validateWrapper, user: "admin", new: with},
+		"changed job":  {path: validateWrapper, user: "admin", old: wrapper("blue", queueLabel, "true", podComponent), new: with},
+		"ClusterQueue": {path: "/validate-kueue-x-k8s-io-v1beta2-clusterqueue", new: queue("ClusterQueue", "")},
+		"LocalQueue":   {path: "/validate-kueue-x-k8s-io-v1beta2-localqueue", new: queue("LocalQueue", "clusterQueue: cq")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := send(t, serve(t, nil, world()...), is)
+			for _, want := range []string{
+				"metadata.annotations[mlbatch.dev/retry-policy]", "NodeFailure: Fail", "is not the job's own failure", "remove it",
+			} {
+				if r.Allowed || !strings.Contains(r.Message, want) {
+					t.Errorf("allowed is %v: %q, want %q", r.Allowed, r.Message, want)
+				}
 			}
 		})
 	}

@@ -88,6 +88,7 @@ func Evict(w *kueue.Workload, next *kueue.WorkloadStatus, now time.Time, e Evict
 	if !stopped {
 		count(next, reason, cause)
 		endAttempt(w, next, now, e)
+		avoid(w, next, now, e.Nodes)
 	}
 	name := EventEvictedDueTo + reason
 	if cause != "" {

@@ -152,6 +152,7 @@ func rules() []func(Facts) (Write, bool) {
 		podsTimeout,
 		requeue,
 		lapse,
+		forgive,
 		explicit,
 	}
 }

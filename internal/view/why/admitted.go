@@ -42,6 +42,7 @@ func admitted(p JobObjects, j view.Standing, e *Explanation) {
 		e.wrapper(p, j)
 	}
 	e.recovered(p)
+	e.retried(&p)
 	e.pastAttempts(p.attempts(nil))
 	e.pods(p, j)
 	if p.Stays != nil {

@@ -52,6 +52,8 @@ type Details struct {
 	// Attempts are its runs: when each began and ended, why, where, and what was lost; nil of a job
 	// that was never admitted.
 	*view.Attempts
+	// Retries is what is left of its retries; nil if nothing is to be told of them.
+	Retries *Retries `json:"retries,omitempty"`
 	// Failure is how the first pod failed that did.
 	Failure *Failure `json:"failure,omitempty"`
 	Roles   []Role   `json:"roles,omitempty"`
@@ -163,6 +165,7 @@ func Show(
 	out := shownOf(&p, &j)
 	out.Unread = unread
 	out.Attempts = p.attempts(troubleSeen(ctx, c))
+	out.Retries = p.retries(p.clusterQueue(ctx, c))
 	out.Timeline = Timeline(&p, &j, events)
 	if out.Failure != nil && out.Failure.NoLog == "" && lines > 0 {
 		out.Failure.readLog(ctx, logs, p.Asked.Namespace, lines)

@@ -325,6 +325,7 @@ func notRecorded(p JobObjects, j view.Standing, e *Explanation) {
 
 func finished(p JobObjects, j view.Standing, e *Explanation) {
 	e.say("%s finished %s ago: %s", e.Object, p.ago(j.Since), cmp.Or(j.Message, j.Reason))
+	e.retried(&p)
 	e.pastAttempts(p.attempts(nil))
 	if j.State == view.Failed && p.AppWrapper == nil { // an AppWrapper names its pods itself
 		e.failures(p)

@@ -45,7 +45,7 @@ func (a *attempt) told(ctx context.Context) *metav1.Condition {
 		}
 	}
 	view.OnNodes(&ended, nodes)
-	failed := view.FirstFailed(a.pods)
+	failed := a.firstFailed()
 	switch a.step.ResetReason {
 	case lifecycle.NodeGone, lifecycle.AutopilotNoExecute:
 		slices.Sort(left)

@@ -35,6 +35,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	awv1beta2 "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/fairqueue"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
@@ -51,6 +52,8 @@ type Options struct {
 	// Policy is that of AppWrappers without annotations; nil means
 	// lifecycle.Defaults.
 	Policy *lifecycle.Policy
+	// Retries is what the configuration file says of retries; nil is nothing.
+	Retries *core.RetryText
 	// Clock tells the time; nil means the real one.
 	Clock clock.PassiveClock
 	// Metrics is where counters are registered; nil means the registry that
@@ -72,6 +75,7 @@ type reconciler struct {
 	recorder events.EventRecorder
 	clock    clock.PassiveClock
 	policy   lifecycle.Policy
+	said     *core.RetryText // by the configuration file
 	inject   appwrapper.InjectOptions
 	count    *counters
 	made     made
@@ -93,6 +97,7 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 		recorder: mgr.GetEventRecorder("mlbatch-appwrapper"),
 		clock:    o.Clock,
 		policy:   lifecycle.Defaults(),
+		said:     o.Retries,
 		inject:   appwrapper.InjectOptions{Schedulers: o.Schedulers, Avoid: o.Avoid},
 		count:    count,
 	}

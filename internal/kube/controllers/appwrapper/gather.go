@@ -63,7 +63,10 @@ func (a *attempt) gather(ctx context.Context, from source) error {
 	}
 	pods, err := a.readPods(ctx, from)
 	a.facts.Pods = pods
-	return err
+	if err != nil {
+		return err
+	}
+	return a.retries(ctx)
 }
 
 // understand reads the spec while nothing is created from it, and the record of

@@ -37,6 +37,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/fairqueue"
 	"github.com/mlbatch/mlbatch/internal/kube/foreign"
@@ -58,6 +59,8 @@ type Options struct {
 	Managed func(apiVersion, kind string) bool
 	// Labels say what pods tell of their admission.
 	Labels admission.Labels
+	// Retries is what the configuration file says of retries; nil is nothing.
+	Retries *core.RetryText
 	// CallProxy is the HTTP proxy that calls to pods go through (jobs.Call); nil is none.
 	CallProxy *url.URL
 }
@@ -193,6 +196,9 @@ func (r *reconciler) advance(ctx context.Context, l *look) (reconcile.Result, er
 		}
 	}
 	r.ask(l)
+	if err := r.retries(ctx, l); err != nil {
+		return reconcile.Result{}, err
+	}
 	step := l.plan.Next(l.seen, &l.kept, l.now)
 	switch {
 	case step.Remove:

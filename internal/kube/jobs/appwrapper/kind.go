@@ -33,6 +33,7 @@ func Kind() jobs.Kind {
 		},
 		Running: jobs.Running{
 			MadeHere:  true,
+			Retries:   true,
 			Finalizer: aw.AppWrapperFinalizer,
 		},
 		Admission: jobs.Admission{

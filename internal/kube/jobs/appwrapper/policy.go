@@ -43,7 +43,11 @@ func parameters(base lifecycle.Policy) map[string]parameter {
 		),
 		"warmupGracePeriodDuration":  grace(func(p *lifecycle.Policy) *time.Duration { return &p.WarmupGrace }),
 		"failureGracePeriodDuration": grace(func(p *lifecycle.Policy) *time.Duration { return &p.FailureGrace }),
-		"retryPausePeriodDuration":   grace(func(p *lifecycle.Policy) *time.Duration { return &p.RetryPause }),
+		"retryPausePeriodDuration": func(p *lifecycle.Policy, v string) string {
+			_, err := parseDuration(v)
+			p.PauseSaid = err == nil
+			return setGrace(&p.RetryPause, v, base.GraceMaximum)
+		},
 		"forcefulDeletionGracePeriodDuration": func(p *lifecycle.Policy, v string) string {
 			return setGrace(&p.DeletionGrace, v, min(base.GraceMaximum, base.DeletionMaximum))
 		},
@@ -59,6 +63,15 @@ func parameters(base lifecycle.Policy) map[string]parameter {
 			return setCodes(&p.RetryableExitCodes, v)
 		},
 	}
+}
+
+// SaysRetries reports whether annotations say which failures are followed by another attempt, and whether they say how
+// many are.
+func SaysRetries(annotations map[string]string) (own, limit bool) {
+	_, limit = annotations[AnnotationPrefix+"retryLimit"]
+	_, terminal := annotations[AnnotationPrefix+"terminalExitCodes"]
+	_, retryable := annotations[AnnotationPrefix+"retryableExitCodes"]
+	return limit || terminal || retryable, limit
 }
 
 // ParsePolicy returns base changed by the annotations. What cannot be used is

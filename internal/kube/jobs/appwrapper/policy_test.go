@@ -30,7 +30,7 @@ func TestParsePolicy(t *testing.T) {
 			"generators of AppWrappers write days",
 			"retryPausePeriodDuration",
 			"1d",
-			func(p *lifecycle.Policy) { p.RetryPause = day },
+			func(p *lifecycle.Policy) { p.RetryPause, p.PauseSaid = day, true },
 			nil,
 		},
 		"zero": {

@@ -26,7 +26,7 @@ func compile(js *api.JobSet) (*jobs.Plan, error) {
 	onFailure := podplan.FailJob
 	if f := s.FailurePolicy; f != nil {
 		onFailure, p.Retries, p.Together = podplan.RestartJob, &f.MaxRestarts, f.RestartStrategy == api.BlockingRecreate
-		p.Rules = rules(f)
+		p.Rules, p.Own = rules(f), true
 	}
 	for i := range r.roles {
 		x := &r.roles[i]

@@ -38,6 +38,7 @@ func Kind() jobs.Kind {
 		},
 		Running: jobs.Running{
 			MadeHere: true,
+			Retries:  true,
 			Operated: &jobs.Operated{
 				Compile:   of(compile),
 				Others:    []string{"jobset/jobset"},

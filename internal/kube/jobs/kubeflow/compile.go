@@ -30,6 +30,7 @@ func (v *Variant) compile(j api.Job) (*jobs.Plan, error) {
 			Retries:   policy.BackoffLimit,
 			CleanUp:   cleanUp(policy.CleanPodPolicy),
 		},
+		Own: policy.BackoffLimit != nil,
 	}
 	if s := policy.ActiveDeadlineSeconds; s != nil {
 		p.Deadline = seconds(*s)
@@ -40,6 +41,7 @@ func (v *Variant) compile(j api.Job) (*jobs.Plan, error) {
 	rank := int32(0)
 	for i := range r.Roles {
 		x := &r.Roles[i]
+		p.Own = p.Own || x.written != nil && x.written.RestartPolicy != ""
 		p.Roles = append(p.Roles, podplan.Role{
 			Name: podSet(x.Name), Count: x.Count, Rank: rank, Member: x.members(),
 			Labels: v.labels(j, x), Ports: v.ports(x), OnFailure: onFailure(x.Spec.RestartPolicy),

@@ -133,6 +133,7 @@ func Of(v *Variant) jobs.Kind {
 		},
 		Running: jobs.Running{
 			MadeHere: true,
+			Retries:  true,
 			Operated: &jobs.Operated{
 				Compile: of(v.compile),
 				Others:  v.others(),

@@ -77,6 +77,7 @@ func Kind() jobs.Kind {
 		Grants: grants(),
 	}
 	k.Queueing.Wrapped = wrapped(ssh.Queueing.Wrapped, waits)
+	k.Running.Retries = false // its launcher is a Job, which tries again by itself
 	k.Queueing.Wraps = []jobs.Wrappable{{
 		GVK: k.GVK().GroupKind().WithVersion(v1), Resource: k.Naming.Resource, RunsPods: true,
 		Wrapping: wrapped(exec.Queueing.Wrapped, func(map[string]any) bool { return true }),

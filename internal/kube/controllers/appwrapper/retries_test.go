@@ -1,0 +1,173 @@
+package appwrapper
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	awv1beta2 "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
+)
+
+// fails ends the first pod with an exit code after it ran for a time, and its Job with it.
+func (x *world) fails(code int32, ran time.Duration) {
+	x.t.Helper()
+	p := x.pods()[0]
+	p.Status.Phase = corev1.PodFailed
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: "c",
+		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			ExitCode: code, Reason: "Error",
+			StartedAt:  metav1.NewTime(x.clock.Now().Add(-ran)),
+			FinishedAt: metav1.NewTime(x.clock.Now()),
+		}},
+	}}
+	x.status(&p)
+	x.jobCondition(batchv1.JobFailed, "BackoffLimitExceeded")
+	x.reconcileAll()
+}
+
+// again brings it to where its pods run, as after a reset.
+func (x *world) again() {
+	x.t.Helper()
+	x.to("Running")
+	x.run(0, corev1.PodRunning)
+	x.reconcileAll()
+}
+
+// queued are its queues, which say what follows failures.
+func queued(local, cluster string) []client.Object {
+	note := func(text string) map[string]string {
+		if text == "" {
+			return nil
+		}
+		return map[string]string{kueue.RetryPolicyAnnotation: text}
+	}
+	return []client.Object{
+		&kueue.LocalQueue{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "default-queue", Annotations: note(local)},
+			Spec:       kueue.LocalQueueSpec{ClusterQueue: "team"},
+		},
+		&kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "team", Annotations: note(cluster)}},
+	}
+}
+
+// TestWhoSaysWhatFollowsAFailure: the job says it first, then its LocalQueue, its ClusterQueue, the configuration file;
+// annotations of AppWrappers go before queues, file and defaults. The pod ends with 7 twice, each time after a minute.
+func TestWhoSaysWhatFollowsAFailure(t *testing.T) {
+	limit := appwrapper.AnnotationPrefix + "retryLimit"
+	for name, c := range map[string]struct {
+		why            string
+		job            map[string]string
+		local, cluster string
+		file           string
+		first, second  string // the phases that follow
+		told           string
+	}{
+		"nobody":         {why: "it ends alike twice", first: "Resetting", second: "Failed", told: "of the defaults"},
+		"ClusterQueue":   {why: "it knows its jobs", cluster: "exit 7: Fail", first: "Failed", told: "of ClusterQueue team"},
+		"LocalQueue":     {why: "it is more specific", cluster: "exit 7: Fail", local: "exit 7: Retry", first: "Resetting", second: "Resetting"},
+		"file":           {why: "it is for all queues", file: "exit 7: Fail", first: "Failed", told: "of the configuration file"},
+		"file, limit":    {why: "it is for all queues", file: "limit: 0", first: "Failed", told: "limit of 0 retries"},
+		"job":            {why: "it is the most specific", job: map[string]string{kueue.RetryPolicyAnnotation: "exit 7: Fail"}, local: "exit 7: Retry", first: "Failed", told: "of the job"},
+		"retryLimit":     {why: "its author said how often", job: map[string]string{limit: "2"}, cluster: "exit 7: Fail", first: "Resetting", second: "Resetting"},
+		"no sense":       {why: "what makes no sense changes nothing", job: map[string]string{kueue.RetryPolicyAnnotation: "exit 7"}, first: "Resetting", second: "Failed"},
+		"queue no sense": {why: "nor that of a queue", cluster: "never", first: "Resetting", second: "Failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := wrapper(jobManifest)
+			w.Labels = map[string]string{kueue.QueueNameLabel: "default-queue"}
+			w.Annotations = c.job
+			x := newWorld(t, w, queued(c.local, c.cluster)...)
+			if c.file != "" {
+				said, err := core.ParseRetryText(c.file, "the configuration file")
+				if err != nil {
+					t.Fatal(err)
+				}
+				x.r.said = &said
+			}
+			x.reconcileAll()
+			x.admit()
+			x.again()
+			x.fails(7, time.Minute)
+			if got := x.phase(); got != c.first {
+				t.Fatalf("%s: %s after the first failure, want %s", c.why, got, c.first)
+			}
+			if c.second != "" {
+				x.again()
+				x.fails(7, time.Minute)
+				if got := x.phase(); got != c.second {
+					t.Fatalf("%s: %s after the second failure, want %s: %s", c.why, got, c.second, x.unhealthy())
+				}
+			}
+			if said := x.unhealthy(); !strings.Contains(said, c.told) {
+				t.Errorf("%s: it says %q, want %s", c.why, said, c.told)
+			}
+		})
+	}
+}
+
+// unhealthy is what the condition says.
+func (x *world) unhealthy() string {
+	for _, c := range x.get().Status.Conditions {
+		if c.Type == awv1beta2.Unhealthy {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// TestProgressIsTriedAgain: what ends alike after hours, or after a checkpoint, is no user error for certain.
+func TestProgressIsTriedAgain(t *testing.T) {
+	for name, second := range map[string]func(*world){
+		"ran for hours": func(x *world) { x.fails(1, 3*time.Hour) },
+		"told of a checkpoint": func(x *world) {
+			x.clock.SetTime(x.clock.Now().Add(2 * time.Minute))
+			w := x.get()
+			w.Annotations = map[string]string{history.CheckpointAnnotation: x.clock.Now().Add(-time.Second).UTC().Format(time.RFC3339)}
+			if err := x.server.Update(x.t.Context(), w); err != nil {
+				x.t.Fatal(err)
+			}
+			x.fails(1, time.Minute)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := running(t, jobManifest)
+			x.fails(1, time.Minute)
+			x.again()
+			second(x)
+			if x.phase() != "Resetting" || x.get().Status.Retries != 2 {
+				t.Errorf("phase %s, %d retries: %s", x.phase(), x.get().Status.Retries, x.unhealthy())
+			}
+		})
+	}
+}
+
+// TestBadNodesInARow: a job that a rack throws off again and again gives up in the end, without a retry spent, and a
+// process that dies in between does not count anew.
+func TestBadNodesInARow(t *testing.T) {
+	x := running(t, jobManifest)
+	for i := range core.DefaultDisruptions {
+		x.label("node-1", "EVICT")
+		x.reconcileAll()
+		if x.phase() != "Resetting" {
+			t.Fatalf("move %d: phase %s: %s", i+1, x.phase(), x.unhealthy())
+		}
+		x.label("node-1", "PASS")
+		x.again()
+	}
+	x.label("node-1", "EVICT")
+	x.reconcileAll()
+	if x.phase() != "Failed" || x.get().Status.Retries != 0 ||
+		!strings.Contains(x.unhealthy(), "12 disruptions") {
+		t.Errorf("phase %s, %d retries: %s", x.phase(), x.get().Status.Retries, x.unhealthy())
+	}
+}

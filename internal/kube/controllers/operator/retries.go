@@ -1,0 +1,93 @@
+package operator
+
+import (
+	"context"
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/mlbatch/mlbatch/internal/engine/podplan"
+	"github.com/mlbatch/mlbatch/internal/kube/admission"
+	"github.com/mlbatch/mlbatch/internal/view"
+)
+
+// defaultRetries is how many retries a policy allows if nobody says, as for AppWrappers.
+const defaultRetries = 3
+
+// retries adds to what was seen of a job how its members failed, and to its plan what its policy says of that, where
+// its kind leaves it to one and somebody failed.
+func (r *reconciler) retries(ctx context.Context, l *look) error {
+	if !r.kind.Running.Retries || l.plan.Suspended || l.kept.Outcome != podplan.Open || !l.failed() {
+		return nil
+	}
+	said, problem, err := admission.Retries(ctx, r.Client, l.job, r.Retries)
+	if err != nil {
+		return err
+	}
+	if problem != nil {
+		r.event(l.job, corev1.EventTypeWarning, "InvalidAnnotation", "It is ignored: "+problem.Error())
+	}
+	if said.Own = l.plan.Own; said.Own && said.Job == nil {
+		return nil // its author's word
+	}
+	said.Limit = defaultRetries
+	if l.plan.Retries != nil {
+		said.Limit, said.Said = *l.plan.Retries, true
+	}
+	pods, err := r.ran(ctx, l)
+	if err != nil {
+		return err
+	}
+	began := l.kept.Started
+	if l.kept.LastFailure.After(began) {
+		began = l.kept.LastFailure
+	}
+	for _, p := range slices.Backward(pods) { // of a member with several pods the first counts
+		i := l.memberOf(p.Pod)
+		if !p.failed || i < 0 || l.members[i].kind != nil && !another(l.seen[i].Reason) {
+			continue
+		}
+		trouble, err := r.trouble(ctx, p.Pod)
+		if err != nil {
+			return err
+		}
+		l.seen[i].Failure = new(view.FailureOf(p.Pod, trouble, l.job, began, l.now))
+	}
+	l.plan.Retry = new(said.Policy())
+	l.plan.Earlier = view.RetryHistory(l.attempts, 0)
+	return nil
+}
+
+// another reports whether a Job that failed for a reason may do better another time: not one that its own policy or
+// deadline ended, which is its author's word.
+func another(reason string) bool {
+	switch reason {
+	case batchv1.JobReasonBackoffLimitExceeded, batchv1.JobReasonFailedIndexes, batchv1.JobReasonMaxFailedIndexesExceeded:
+		return true
+	}
+	return false
+}
+
+// failed reports whether a member failed that was not counted yet.
+func (l *look) failed() bool {
+	return slices.ContainsFunc(l.seen, func(s podplan.Seen) bool {
+		return s.Life == podplan.Failed && !s.Leaving && !s.Disrupted && s.Attempt >= l.kept.Attempt &&
+			!slices.Contains(l.kept.Counted, s.ID)
+	})
+}
+
+// memberOf is which member a pod is, or is of; -1 if none is known.
+func (l *look) memberOf(pod *corev1.Pod) int {
+	is := func(uid types.UID) func(member) bool { return func(m member) bool { return m.GetUID() == uid } }
+	if i := slices.IndexFunc(l.members, is(pod.UID)); i >= 0 {
+		return i
+	}
+	for _, o := range pod.OwnerReferences {
+		if o.Controller != nil && *o.Controller {
+			return slices.IndexFunc(l.members, is(o.UID))
+		}
+	}
+	return -1
+}

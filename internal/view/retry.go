@@ -1,0 +1,70 @@
+package view
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// nodePressure is the code of what a node had too little of: the kubelet's own, Evicted, is that of limits of pods, too.
+const nodePressure = "NodePressure"
+
+// FailureOf is how a pod of a job failed in an attempt that began at some time, on a node in such a state.
+func FailureOf(pod *corev1.Pod, node core.NodeTrouble, job metav1.Object, began, now time.Time) core.Failure {
+	e := EvidenceOf(pod, node)
+	out := core.Failure{
+		Category: core.CategoryOf(e), ExitCode: e.ExitCode, Pod: pod.Name, Pressure: e.Pressure(),
+		Progress: Saved(job, began, now),
+	}
+	if _, t := Culprit(pod); t != nil && !t.StartedAt.IsZero() {
+		out.Progress = out.Progress || t.FinishedAt.Sub(t.StartedAt.Time) > core.ProgressTime
+	}
+	return out
+}
+
+// Saved reports whether a job told of a checkpoint since some time.
+func Saved(job metav1.Object, since, now time.Time) bool {
+	t := readMoment(job.GetAnnotations()[history.CheckpointAnnotation])
+	return t != nil && t.After(since) && !t.After(now)
+}
+
+// RetryHistory is what attempts that are remembered come to for a policy of retries, of which so many were counted.
+func RetryHistory(all history.Attempts, retries int32) core.RetryHistory {
+	out := core.RetryHistory{Retries: retries}
+	var before time.Time // the end of the one before
+	for i := range all.Attempts {
+		a := &all.Attempts[i]
+		if a.End == nil || a.ReplacedPods > 0 || a.Category == "" {
+			continue
+		}
+		began := a.Start.Time
+		if a.Ready != nil && a.Ready.After(began) {
+			began = a.Ready.Time
+		}
+		if before.After(began) {
+			began = before
+		}
+		before = a.End.Time
+		f := core.Failure{
+			Category: core.Category(a.Category), Pod: a.Pod, Pressure: a.Reason == nodePressure,
+			Progress: a.Checkpoint != nil || a.End.Sub(began) > core.ProgressTime,
+		}
+		if a.ExitCode != nil {
+			f.ExitCode = *a.ExitCode
+		}
+		out.Last = append(out.Last, f)
+	}
+	if all.Earlier != nil {
+		for c, n := range all.Earlier.Categories {
+			if out.Earlier == nil {
+				out.Earlier = map[core.Category]int32{}
+			}
+			out.Earlier[core.Category(c)] = n
+		}
+	}
+	return out
+}

@@ -1,0 +1,104 @@
+package view
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/core"
+)
+
+// TestAttemptsAsARetryPolicySeesThem: what is told of attempts survives being written and read, and says how long each
+// of them ran, counted from the end of the one before where that is later than what is told.
+func TestAttemptsAsARetryPolicySeesThem(t *testing.T) {
+	at := func(minutes int) metav1.Time {
+		return metav1.NewTime(time.Unix(1_000_000, 0).UTC().Add(time.Duration(minutes) * time.Minute))
+	}
+	attempt := func(from, to int, c core.Category, change ...func(*history.Attempt)) history.Attempt {
+		a := history.Attempt{Start: at(from)}
+		EndAttempt(&a, at(to).Time, c, "", "")
+		for _, f := range change {
+			f(&a)
+		}
+		return a
+	}
+	all := history.Attempts{
+		Earlier: &history.AttemptSum{Attempts: 2, Categories: map[string]int32{"Crash": 2}},
+		Attempts: []history.Attempt{
+			attempt(
+				0,
+				20,
+				core.CategoryUserError,
+				func(a *history.Attempt) { a.ExitCode, a.Pod = new(int32(1)), "j-0" },
+			),
+			attempt(0, 25, core.CategoryUserError), // of one job without an admission in between: it ran for 5 minutes
+			attempt(0, 90, core.CategoryNodeFailure, func(a *history.Attempt) { a.ReplacedPods = 2 }),
+			attempt(25, 30, core.CategoryStorageFailure, func(a *history.Attempt) { a.Reason = nodePressure }),
+			attempt(
+				30,
+				31,
+				core.CategoryCrash,
+				func(a *history.Attempt) { c := at(30).Rfc3339Copy(); c.Time = c.Add(time.Second); a.Checkpoint = &c },
+			),
+		},
+	}
+	want := core.RetryHistory{
+		Retries: 3,
+		Last: []core.Failure{
+			{Category: core.CategoryUserError, ExitCode: 1, Pod: "j-0", Progress: true},
+			{Category: core.CategoryUserError},
+			{Category: core.CategoryStorageFailure, Pressure: true},
+			{Category: core.CategoryCrash, Progress: true},
+		},
+		Earlier: map[core.Category]int32{core.CategoryCrash: 2},
+	}
+	if diff := cmp.Diff(want, RetryHistory(ReadAttempts(AttemptsText(all)), 3)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestFailuresOfPods: how a pod failed, and whether its attempt got anywhere.
+func TestFailuresOfPods(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	ended := func(ran time.Duration) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "j-0"}}
+		p.Status.Phase = corev1.PodFailed
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{
+				ExitCode: 1, Reason: "Error", StartedAt: metav1.NewTime(now.Add(-ran)), FinishedAt: metav1.NewTime(now),
+			},
+		}}}
+		return p
+	}
+	evicted := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "j-0"}}
+	evicted.Status.Phase, evicted.Status.Reason = corev1.PodFailed, "Evicted"
+	evicted.Status.Message = "The node was low on resource: ephemeral-storage."
+	saves := func(at time.Time) metav1.Object {
+		return &metav1.ObjectMeta{
+			Annotations: map[string]string{history.CheckpointAnnotation: at.UTC().Format(time.RFC3339)},
+		}
+	}
+	began := now.Add(-5 * time.Minute)
+	for name, c := range map[string]struct {
+		pod  *corev1.Pod
+		node core.NodeTrouble
+		job  metav1.Object
+		want core.Failure
+	}{
+		"minutes":        {ended(time.Minute), core.NodeFine, &metav1.ObjectMeta{}, core.Failure{Category: core.CategoryUserError, ExitCode: 1, Pod: "j-0"}},
+		"hours":          {ended(time.Hour), core.NodeFine, &metav1.ObjectMeta{}, core.Failure{Category: core.CategoryUserError, ExitCode: 1, Pod: "j-0", Progress: true}},
+		"bad node":       {ended(time.Minute), core.NodeBad, &metav1.ObjectMeta{}, core.Failure{Category: core.CategoryNodeFailure, ExitCode: 1, Pod: "j-0"}},
+		"checkpoint":     {ended(time.Minute), core.NodeFine, saves(now.Add(-time.Minute)), core.Failure{Category: core.CategoryUserError, ExitCode: 1, Pod: "j-0", Progress: true}},
+		"earlier":        {ended(time.Minute), core.NodeFine, saves(now.Add(-time.Hour)), core.Failure{Category: core.CategoryUserError, ExitCode: 1, Pod: "j-0"}},
+		"of the future":  {ended(time.Minute), core.NodeFine, saves(now.Add(time.Hour)), core.Failure{Category: core.CategoryUserError, ExitCode: 1, Pod: "j-0"}},
+		"disk of a node": {evicted, core.NodeFine, &metav1.ObjectMeta{}, core.Failure{Category: core.CategoryStorageFailure, Pod: "j-0", Pressure: true}},
+	} {
+		if diff := cmp.Diff(c.want, FailureOf(c.pod, c.node, c.job, began, now)); diff != "" {
+			t.Errorf("%s: (-want +got)\n%s", name, diff)
+		}
+	}
+}
