@@ -125,9 +125,14 @@ var kubeLadder = []layer{
 		why:   "apply writes what was decided, by the rules below it; it does not know where decisions come from",
 	},
 	{
+		dir: "internal/kube/composite", may: plus(values, "internal/kube/jobs"), never: controlPlane,
+		why: "how PodGroups are nested is read in one way, by webhooks and controllers; nothing is written",
+	},
+	{
 		dir: "internal/kube/webhook",
 		may: plus(
 			values,
+			"internal/kube/composite",
 			"internal/engine/lifecycle",
 			"internal/engine/podplan",
 			"internal/kube/convert",
@@ -307,6 +312,7 @@ var controllerMay = plus(
 	"internal/words",
 	"internal/engine/podplan",
 	"internal/kube/admission",
+	"internal/kube/composite",
 	"internal/kube/convert",
 	"internal/kube/jobs",
 	"internal/kube/workloadlifecycle",

@@ -18,6 +18,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -66,18 +67,10 @@ const Index = "mlbatch.dev/native-group"
 
 // IndexPod returns the PodGroup of Kubernetes that a pod names, for Index.
 func IndexPod(o client.Object) []string {
-	if p, is := o.(*corev1.Pod); is && nameOf(p) != "" {
-		return []string{nameOf(p)}
+	if p, is := o.(*corev1.Pod); is && podmeta.NativeName(&p.Spec) != "" {
+		return []string{podmeta.NativeName(&p.Spec)}
 	}
 	return nil
-}
-
-// nameOf is the PodGroup of Kubernetes that a pod names, "" if it names none.
-func nameOf(p *corev1.Pod) string {
-	if g := p.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
-		return *g.PodGroupName
-	}
-	return ""
 }
 
 // conflictPause is how long to wait for the cache to show what was written.
@@ -93,8 +86,11 @@ type Options struct {
 	Labels admission.Labels
 	// Schedulers say who binds the pods of jobs.
 	Schedulers jobs.Schedulers
-	// Unqueued says why pods that name a PodGroup have no Workload; "" if they should have one soon, or each by itself.
-	Unqueued func(g *schedulingv1beta1.PodGroup, pods []*corev1.Pod) string
+	// Composites: CompositePodGroups are served, and told how they stand, too. The cache has composite.ParentIndex.
+	Composites bool
+	// Unqueued says why pods have no Workload that wait by the one of this name; "" if they should have one soon, or each
+	// by itself.
+	Unqueued func(ctx context.Context, workload types.NamespacedName) (string, error)
 }
 
 type reconciler struct{ Options }
@@ -104,13 +100,21 @@ type reconciler struct{ Options }
 func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	r := &reconciler{opts}
 	named := predicate.NewPredicateFuncs(func(o client.Object) bool { return len(IndexPod(o)) > 0 })
-	return ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr).
 		Named("nativegroup").
 		For(&schedulingv1beta1.PodGroup{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ofPod), builder.WithPredicates(named)).
 		Watches(&kueue.Workload{}, handler.EnqueueRequestsFromMapFunc(r.ofWorkload)).
-		WithOptions(fairqueue.Options()).
-		Complete(r)
+		WithOptions(fairqueue.Options())
+	if !opts.Composites {
+		return b.Complete(r)
+	}
+	if err := b.
+		Watches(&schedulingv1alpha3.CompositePodGroup{}, handler.EnqueueRequestsFromMapFunc(r.within)).
+		Complete(r); err != nil {
+		return err
+	}
+	return r.composites(mgr, named)
 }
 
 // ofPod leads from a pod to the PodGroup that it names.
@@ -127,6 +131,13 @@ func (r *reconciler) ofWorkload(ctx context.Context, o client.Object) []reconcil
 	w, is := o.(*kueue.Workload)
 	if !is {
 		return nil
+	}
+	if names := groupsIn(w); len(names) > 0 {
+		out := make([]reconcile.Request, len(names))
+		for i, name := range names {
+			out[i] = request(w.Namespace, name)
+		}
+		return out
 	}
 	if convert.OfGroup(w) {
 		return []reconcile.Request{request(w.Namespace, w.Name)}
@@ -259,7 +270,8 @@ func (r *reconciler) gather(ctx context.Context, g *schedulingv1beta1.PodGroup) 
 	case err == nil:
 		s.workload = &w
 	case apierrors.IsNotFound(err):
-		s.unqueued = r.Unqueued(g, s.pods)
+		s.unqueued, err = r.Unqueued(ctx, types.NamespacedName{Namespace: g.Namespace, Name: name})
+		return s, err
 	default:
 		return s, fmt.Errorf("read workload %s/%s: %w", g.Namespace, name, err)
 	}

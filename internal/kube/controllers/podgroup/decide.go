@@ -38,6 +38,8 @@ type facts struct {
 	// detached how many of its pods are queued by themselves.
 	maker    *maker
 	detached int32
+	// move are pods that start with others than those of the unit, as they are to be written.
+	move []*corev1.Pod
 	// domains are where pods of the group are, once it is admitted.
 	domains setDomains
 	// unwatched: nothing tells when the PodGroup, by which the pods are one unit, changes.
@@ -57,7 +59,7 @@ type step struct {
 	stop    []*corev1.Pod // delete them
 	reason  string        // why they are stopped
 	message string
-	detach  []*corev1.Pod // take them out of their group: write them like this
+	detach  []*corev1.Pod // take them out of their group, or into another: write them like this
 	start   []*corev1.Pod // write them like this
 
 	create bool            // create the Workload
@@ -128,6 +130,8 @@ func decide(s facts) step {
 	switch {
 	case !s.covered:
 		return step{}
+	case len(s.move) > 0:
+		return step{detach: s.move}
 	case s.theirs:
 		return step{
 			tell: &podEvent{
@@ -415,6 +419,19 @@ func asked(s facts) step {
 // surplus has a pod be queued by itself that comes on top of those which start together. If those are in one domain it
 // must go there, too, which is known once they have their nodes.
 func (s *facts) surplus(p *corev1.Pod, next *step) {
+	if s.late(p) {
+		next.tell = &podEvent{
+			reason: eventMismatch,
+			message: fmt.Sprintf(
+				"Pod %s waits: its PodGroup %s came when CompositePodGroup %s had quota already: make the PodGroup anew within another one, or within none",
+				p.Name,
+				podmeta.NativeName(&p.Spec),
+				s.unit.Name,
+			),
+			warning: true,
+		}
+		return
+	}
 	out := pod.Detach(p)
 	in := s.domains.of(s.workload, p)
 	for _, label := range slices.Sorted(maps.Keys(in)) {
@@ -441,6 +458,14 @@ func (s *facts) surplus(p *corev1.Pod, next *step) {
 		out.Spec.NodeSelector[label] = value
 	}
 	next.detach = append(next.detach, out)
+}
+
+// late reports whether a pod is of a PodGroup that was none of its CompositePodGroup when the quota was asked for.
+func (s *facts) late(p *corev1.Pod) bool {
+	return p.Annotations[podmeta.PodGroupKindAnnotation] == podmeta.CompositeGroup &&
+		!slices.ContainsFunc(s.workload.Spec.PodSets, func(ps kueue.PodSet) bool {
+			return podmeta.Within(&ps.Template, &ps.Template.Spec) == podmeta.NativeName(&p.Spec)
+		})
 }
 
 // asNear reports whether two lists of the same pod sets want to be as near to each other.
