@@ -125,8 +125,10 @@ var kubeLadder = []layer{
 		why:   "apply writes what was decided, by the rules below it; it does not know where decisions come from",
 	},
 	{
-		dir: "internal/kube/composite", may: plus(values, "internal/kube/jobs"), never: controlPlane,
-		why: "how PodGroups are nested is read in one way, by webhooks and controllers; nothing is written",
+		dir:   "internal/kube/composite",
+		may:   plus(values, "internal/engine/lifecycle", "internal/engine/podplan", "internal/kube/jobs"),
+		never: controlPlane,
+		why:   "how PodGroups are nested is read in one way, by webhooks and controllers; nothing is written",
 	},
 	{
 		dir: "internal/kube/webhook",
@@ -150,6 +152,7 @@ var kubeLadder = []layer{
 			"internal/engine/podplan",
 			"internal/kube/convert",
 			"internal/kube/jobs",
+			"internal/kube/composite",
 			"internal/kube/webhook",
 		),
 		never: controlPlane,
@@ -245,6 +248,7 @@ var kubeLadder = []layer{
 			"internal/engine/podplan",
 			"internal/kube/convert",
 			"internal/kube/jobs",
+			"internal/kube/composite",
 			"internal/kube/webhook",
 			"internal/kube/certs",
 			"internal/kube/controllers/rights",

@@ -267,13 +267,16 @@ func (r *reconciler) gatherComposite(
 	return s, nil
 }
 
+// mostAsked is of how many PodGroups pods are looked for: whoever makes thousands has others wait for it.
+const mostAsked = 256
+
 // oursIn reports whether pods of a CompositePodGroup wait for admission here, or did.
 func (r *reconciler) oursIn(ctx context.Context, g *schedulingv1alpha3.CompositePodGroup) (bool, error) {
 	groups, _, err := composite.Below(ctx, r.Client, g.Namespace, g.Name)
 	if err != nil {
 		return false, err
 	}
-	for _, name := range groups {
+	for _, name := range groups[:min(len(groups), mostAsked)] {
 		pods, err := r.naming(ctx, types.NamespacedName{Namespace: g.Namespace, Name: name})
 		if err != nil || slices.ContainsFunc(pods, ours) {
 			return err == nil, err
