@@ -259,9 +259,9 @@ func compositeGang(t *testing.T, alice client.Client) {
 		t.Errorf("its Workload has the pod sets %v, %v", w.Spec.PodSets, err)
 	}
 
-	outer("x", "parentCompositePodGroupName: y, ", 1)
-	outer("y", "parentCompositePodGroupName: x, ", 1)
-	part("round", "x", 1)
+	outer("ring-a", "parentCompositePodGroupName: ring-b, ", 1)
+	outer("ring-b", "parentCompositePodGroupName: ring-a, ", 1)
+	part("round", "ring-a", 1)
 	tries := 0
 	eventually(t, "pods of a circle are refused", func() string { // once the webhook has seen it
 		tries++

@@ -182,6 +182,15 @@ func GroupOf(ctx context.Context, c client.Reader, g *schedulingv1beta1.PodGroup
 	return Group{podmeta.CompositeGroup, gang.Name}, nil
 }
 
+// Late says what is wrong with a PodGroup that came into a CompositePodGroup which had quota already.
+func Late(group, gang string) string {
+	return fmt.Sprintf(
+		"PodGroup %s came when CompositePodGroup %s had quota already: make it anew within another one, or within none",
+		group,
+		gang,
+	)
+}
+
 // Outermost is the outermost gang of CompositePodGroups, which are listed from the innermost to the outermost; nil if
 // none is one.
 func Outermost(

@@ -9,6 +9,7 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -55,8 +56,9 @@ func TestPodsJoinComposites(t *testing.T) {
 		"the cluster has none here": {[]client.Object{group("g", "train"), gang("blue", "train", "")}, true, "g", none, ""},
 	} {
 		c := cluster(t, tc.objects, nil, world()...)
-		mapper, _ := c.Mapper.(*meta.DefaultRESTMapper)
+		mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{schedulingv1beta1.SchemeGroupVersion})
 		mapper.Add(schedulingv1beta1.SchemeGroupVersion.WithKind("PodGroup"), meta.RESTScopeNamespace)
+		c.Mapper = mapper
 		r := send(t, handle(t, c, webhook.Options{Composites: !tc.off}), ask{
 			path: mutatePod, new: podText("blue", queueLabel, "", "", "schedulingGroup: {podGroupName: g}"),
 		})

@@ -58,6 +58,12 @@ func groupsIn(w *kueue.Workload) []string {
 	return slices.Compact(out)
 }
 
+// late reports whether a PodGroup came into the CompositePodGroup of a Workload which had quota already.
+func late(w *kueue.Workload, group string) bool {
+	in := groupsIn(w)
+	return len(in) > 0 && w.Status.Admission != nil && !slices.Contains(in, group)
+}
+
 // ofComposite reports whether pods start together by a CompositePodGroup, by their annotations.
 func ofComposite(annotations map[string]string) bool {
 	return annotations[podmeta.PodGroupKindAnnotation] == podmeta.CompositeGroup

@@ -163,6 +163,19 @@ func TestComposites(t *testing.T) {
 	if got := over(groups("train", "", 1), part("a", "train", "", "")).tells(t, "train"); got != "" {
 		t.Errorf("it is none of ours, and says %q", got)
 	}
+	late := w.DeepCopy()
+	late.Status.Admission = &kueue.Admission{}
+	r = over(append(world(late), queued("q", partOf("b")))...)
+	var b schedulingv1beta1.PodGroup
+	key := types.NamespacedName{Namespace: "blue", Name: "b"}
+	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Client.Get(t.Context(), key, &b); err != nil || len(b.Status.Conditions) != 1 ||
+		!strings.Contains(b.Status.Conditions[0].Message, "had quota already") {
+		t.Errorf("one that came later says %+v, %v", b.Status.Conditions, err)
+	}
+	r = over(world(w)...)
 	// What changes leads to all that say something of it.
 	for name, tc := range map[string]struct {
 		got  []reconcile.Request

@@ -37,6 +37,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
+	"github.com/mlbatch/mlbatch/internal/kube/composite"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/fairqueue"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
@@ -267,6 +268,8 @@ func (r *reconciler) gather(ctx context.Context, g *schedulingv1beta1.PodGroup) 
 		client.UnsafeDisableDeepCopy,
 	)
 	switch {
+	case err == nil && late(&w, g.Name):
+		s.unqueued = composite.Late(g.Name, w.Name)
 	case err == nil:
 		s.workload = &w
 	case apierrors.IsNotFound(err):

@@ -184,7 +184,7 @@ func TestCompositesAfterQuota(t *testing.T) {
 		t.Errorf("one more of a is in group %q and goes to %v", podmeta.Group(&pods[1]), s)
 	}
 	if got := strings.Join(b.messages(), "; "); podmeta.Group(&pods[2]) != "train" ||
-		!strings.Contains(got, "its PodGroup late came when CompositePodGroup train had quota already") {
+		!strings.Contains(got, "PodGroup late came when CompositePodGroup train had quota already") {
 		t.Errorf("one that comes late is in group %q; it says %q", podmeta.Group(&pods[2]), got)
 	}
 	b.delete(train)

@@ -12,6 +12,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
+	"github.com/mlbatch/mlbatch/internal/kube/composite"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
@@ -421,13 +422,8 @@ func asked(s facts) step {
 func (s *facts) surplus(p *corev1.Pod, next *step) {
 	if s.late(p) {
 		next.tell = &podEvent{
-			reason: eventMismatch,
-			message: fmt.Sprintf(
-				"Pod %s waits: its PodGroup %s came when CompositePodGroup %s had quota already: make the PodGroup anew within another one, or within none",
-				p.Name,
-				podmeta.NativeName(&p.Spec),
-				s.unit.Name,
-			),
+			reason:  eventMismatch,
+			message: "Pod " + p.Name + " waits: " + composite.Late(podmeta.NativeName(&p.Spec), s.unit.Name),
 			warning: true,
 		}
 		return

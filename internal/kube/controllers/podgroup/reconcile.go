@@ -283,7 +283,11 @@ func (r *reconciler) event(s facts, e podEvent) {
 	if e.warning {
 		kind = corev1.EventTypeWarning
 	}
-	r.Recorder.Eventf(p, nil, kind, e.reason, e.reason, "%s", e.message)
+	action := e.reason
+	if e.reason == eventMismatch { // one action is told in its first words for minutes, and what is mended may leave more to mend
+		action += "-" + jobs.Sum(e.message)
+	}
+	r.Recorder.Eventf(p, nil, kind, e.reason, action, "%s", e.message)
 }
 
 func (r *reconciler) do(ctx context.Context, unit types.NamespacedName, s facts, next step) error {
