@@ -185,7 +185,7 @@ func GroupOf(ctx context.Context, c client.Reader, g *schedulingv1beta1.PodGroup
 // Late says what is wrong with a PodGroup that came into a CompositePodGroup which had quota already.
 func Late(group, gang string) string {
 	return fmt.Sprintf(
-		"PodGroup %s came when CompositePodGroup %s had quota already: make it anew within another one, or within none",
+		"PodGroup %s came when CompositePodGroup %s had quota already: make it anew under another name, within another one or within none",
 		group,
 		gang,
 	)

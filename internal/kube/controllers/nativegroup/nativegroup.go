@@ -1,7 +1,8 @@
 // Package nativegroup tells PodGroups of Kubernetes (scheduling.k8s.io/v1beta1) whether the pods that name them have
 // found their nodes, and else what they wait for: the condition PodGroupInitiallyScheduled. The scheduler of
 // Kubernetes does so for pods that it binds, and looks at no others. These are pods that are queued by
-// themselves, and those of queued Jobs, for which the Job controller makes PodGroups.
+// themselves, and those of queued Jobs, for which the Job controller makes PodGroups. CompositePodGroups (v1alpha3), of
+// which PodGroups may be parts, are told the same.
 //
 // Where that is asked for it writes PodGroups for all other gangs, one for each Workload, by which other programs know
 // which pods are one. They are no input: what a Workload asks for is never read from them.

@@ -188,8 +188,14 @@ func TestCompositesAfterQuota(t *testing.T) {
 		t.Errorf("one that comes late is in group %q; it says %q", podmeta.Group(&pods[2]), got)
 	}
 	b.delete(train)
+	alone := native(gang(1))
+	alone.Name = "train"
+	b.create(alone, managed("t1", naming("train")))
 	b.settle("train")
-	b.expect("it runs on", "a1 started+, a2 held+, l1 held+")
+	b.expect("it runs on, and a PodGroup of its name waits", "a1 started+, a2 held+, l1 held+, t1 held+")
+	if t1 := b.pods()[3]; podmeta.Group(&t1) != "train" {
+		t.Errorf("a pod of a gang is queued by itself: %v", t1.Labels)
+	}
 }
 
 // Whatever members of a team write, pods wait with what is wrong, and only those that it is written of.

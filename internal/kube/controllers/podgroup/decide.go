@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
@@ -456,11 +457,19 @@ func (s *facts) surplus(p *corev1.Pod, next *step) {
 	next.detach = append(next.detach, out)
 }
 
-// late reports whether a pod is of a PodGroup that was none of its CompositePodGroup when the quota was asked for.
+// late reports whether a pod is of a PodGroup that was none of the CompositePodGroup when quota was asked for, but came
+// later, or is only called as that is.
 func (s *facts) late(p *corev1.Pod) bool {
-	return p.Annotations[podmeta.PodGroupKindAnnotation] == podmeta.CompositeGroup &&
+	in := func(o metav1.Object) bool {
+		return o.GetAnnotations()[podmeta.PodGroupKindAnnotation] == podmeta.CompositeGroup
+	}
+	together := slices.ContainsFunc(
+		s.workload.Spec.PodSets,
+		func(ps kueue.PodSet) bool { return in(&ps.Template) },
+	)
+	return (in(p) || together && p.Annotations[podmeta.PodGroupKindAnnotation] == podmeta.NativeGroup) &&
 		!slices.ContainsFunc(s.workload.Spec.PodSets, func(ps kueue.PodSet) bool {
-			return podmeta.Within(&ps.Template, &ps.Template.Spec) == podmeta.NativeName(&p.Spec)
+			return in(p) && in(&ps.Template) && podmeta.NativeName(&ps.Template.Spec) == podmeta.NativeName(&p.Spec)
 		})
 }
 
