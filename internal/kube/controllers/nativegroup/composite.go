@@ -21,7 +21,6 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/composite"
-	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/fairqueue"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 )
@@ -62,6 +61,11 @@ func groupsIn(w *kueue.Workload) []string {
 func late(w *kueue.Workload, group string) bool {
 	in := groupsIn(w)
 	return len(in) > 0 && w.Status.Admission != nil && !slices.Contains(in, group)
+}
+
+// taken says that a Workload is another job's than the CompositePodGroup that is called so.
+func taken(w *kueue.Workload) string {
+	return fmt.Sprintf("There is a Workload %s of another job: give the CompositePodGroup another name", w.Name)
 }
 
 // ofComposite reports whether pods start together by a CompositePodGroup, by their annotations.
@@ -261,7 +265,9 @@ func (r *reconciler) gatherComposite(
 	key := client.ObjectKeyFromObject(gang)
 	var w kueue.Workload
 	switch err := r.Client.Get(ctx, key, &w, client.UnsafeDisableDeepCopy); {
-	case err == nil && convert.OfGroup(&w) && len(groupsIn(&w)) > 0:
+	case err == nil && len(groupsIn(&w)) == 0:
+		s.unqueued = taken(&w)
+	case err == nil:
 		s.workload = &w
 	case client.IgnoreNotFound(err) != nil:
 		return s, fmt.Errorf("read workload %s: %w", key, err)

@@ -269,6 +269,8 @@ func (r *reconciler) gather(ctx context.Context, g *schedulingv1beta1.PodGroup) 
 		client.UnsafeDisableDeepCopy,
 	)
 	switch {
+	case err == nil && ofComposite(s.pods[first].Annotations) && len(groupsIn(&w)) == 0:
+		s.unqueued = taken(&w)
 	case err == nil && late(&w, g.Name):
 		s.unqueued = composite.Late(g.Name, w.Name)
 	case err == nil:
