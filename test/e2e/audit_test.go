@@ -93,7 +93,7 @@ func unusedRights() []exception {
 		{`: create pods/exec`, "it is passed on to the accounts of MPIJobs, and nobody may pass on what he does not have"},
 		{`: patch cohorts/status`, "with fair sharing alone, which these tests are without"},
 		{`: patch topologies`, "of those that a flavor names, and these tests have none"},
-		{`: (create|delete|get|list|watch|patch) podgroups(/status)?\.scheduling\.k8s\.io`, "the API server that is looked at does not serve them: TestNativeGangs has a cluster of its own"},
+		{`: (create|delete|get|list|watch|patch) (composite)?podgroups(/status)?\.scheduling\.k8s\.io`, "the API server that is looked at does not serve them: TestNativeGangs has a cluster of its own"},
 		{`: update podtemplates`, "one that an attempt which was cut off has left"},
 		{`: delete jobhistories`, "after weeks"},
 		{`: get priorityclasses`, "where the cache does not have one"},

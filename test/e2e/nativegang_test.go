@@ -11,11 +11,13 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/local/names"
 )
 
@@ -28,8 +30,9 @@ func withNativeGangs(t *testing.T) {
 	another(
 		t,
 		"--nodes", "12", "--racks", "3",
-		"--kube-feature-gates", "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,WorkloadWithJob=true",
-		"--kube-runtime-config", "scheduling.k8s.io/v1beta1=true",
+		"--kube-feature-gates",
+		"GenericWorkload=true,TopologyAwareWorkloadScheduling=true,WorkloadWithJob=true,CompositePodGroup=true",
+		"--kube-runtime-config", "scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true",
 	)
 }
 
@@ -175,6 +178,8 @@ func TestNativeGangs(t *testing.T) {
 		}
 	}
 
+	t.Run("composite", func(t *testing.T) { compositeGang(t, alice) })
+
 	back, err := cluster.Kill(t.Context(), "controller")
 	if err == nil {
 		err = back(context.WithoutCancel(t.Context()))
@@ -189,6 +194,90 @@ func TestNativeGangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "what was scheduled once stays so", nativelyScheduled(t, "train", yes, "Scheduled", "8"))
+}
+
+// compositeGang: pods of two PodGroups start together by the CompositePodGroup around both, though they came before it, each
+// in a rack of its own, and all of these say so. A circle is refused.
+func compositeGang(t *testing.T, alice client.Client) {
+	t.Helper()
+	const yes, no = metav1.ConditionTrue, metav1.ConditionFalse
+	const ref = "workloadRef: {workloadName: serve, templateName: t}"
+	part := func(name, parent string, least int) {
+		t.Helper()
+		create(
+			t,
+			alice,
+			fmt.Sprintf(`{apiVersion: scheduling.k8s.io/v1beta1, kind: PodGroup, metadata: {name: %s}, spec: {
+			parentCompositePodGroupName: %s, %s, schedulingPolicy: {gang: {minCount: %d}}, schedulingConstraints: {topology: [{key: %s}]}}}`,
+				name, parent, ref, least, simulatedRack),
+			"blue",
+		)
+	}
+	outer := func(name, more string, groups int) {
+		t.Helper()
+		create(
+			t,
+			alice,
+			fmt.Sprintf(
+				`{apiVersion: scheduling.k8s.io/v1alpha3, kind: CompositePodGroup, metadata: {name: %s}, spec: {
+			%s%s, schedulingPolicy: {gang: {minGroupCount: %d}}}}`,
+				name,
+				more,
+				ref,
+				groups,
+			),
+			"blue",
+		)
+	}
+	nativePods(t, alice, "prefill", 2, 1)
+	nativePods(t, alice, "decode", 3, 1)
+	part("prefill", "serve", 2)
+	part("decode", "serve", 3)
+	eventually(t, "it says what is missing",
+		nativelyScheduled(t, "prefill", no, "Unschedulable", "no such CompositePodGroup"))
+	outer("serve", "", 2)
+	runIn(t, "prefill", 2, simulatedRack)
+	runIn(t, "decode", 3, simulatedRack)
+	eventually(
+		t,
+		"its PodGroups say that they have their nodes",
+		nativelyScheduled(t, "decode", yes, "Scheduled", "3"),
+	)
+	eventually(t, "and so does it", func() string {
+		var g schedulingv1alpha3.CompositePodGroup
+		if err := alice.Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "serve"}, &g); err != nil {
+			return err.Error()
+		}
+		if !apimeta.IsStatusConditionTrue(g.Status.Conditions, "CompositePodGroupInitiallyScheduled") {
+			return fmt.Sprintf("its conditions are %+v", g.Status.Conditions)
+		}
+		return ""
+	})
+	var w kueue.Workload
+	if err := user(t, "").Get(t.Context(), client.ObjectKey{Namespace: "blue", Name: "serve"}, &w); err != nil ||
+		len(w.Spec.PodSets) != 2 {
+		t.Errorf("its Workload has the pod sets %v, %v", w.Spec.PodSets, err)
+	}
+
+	outer("ring-a", "parentCompositePodGroupName: ring-b, ", 1)
+	outer("ring-b", "parentCompositePodGroupName: ring-a, ", 1)
+	part("round", "ring-a", 1)
+	tries := 0
+	eventually(t, "pods of a circle are refused", func() string { // once the webhook has seen it
+		tries++
+		pod := queuedPod(
+			fmt.Sprintf("round-%d", tries),
+			1,
+			1000000,
+			"",
+			"",
+			"schedulingGroup: {podGroupName: round}",
+		)
+		if _, err := tryCreate(t, alice, pod, "blue"); err == nil || !strings.Contains(err.Error(), "circle") {
+			return fmt.Sprintf("it is answered with %v", err)
+		}
+		return ""
+	})
 }
 
 // TestPodGroupsAreWritten: where that is asked for, each gang has a PodGroup of Kubernetes that its pods name, whoever makes

@@ -11,6 +11,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 )
 
 // PodGroup is how it stands with the PodGroup of Kubernetes by which other programs know the pods of a Workload as one
@@ -30,10 +31,13 @@ const (
 )
 
 // IsGang reports whether a PodGroup is written for a Workload, where they are: it is a group of pods', or a job's with
-// more pods than one.
+// more pods than one. Pods that a CompositePodGroup makes one are in PodGroups of their own.
 func IsGang(w *kueue.Workload) bool {
 	n := int32(0)
 	for i := range w.Spec.PodSets {
+		if w.Spec.PodSets[i].Template.Annotations[podmeta.PodGroupKindAnnotation] == podmeta.CompositeGroup {
+			return false
+		}
 		n += w.Spec.PodSets[i].Count
 	}
 	return convert.OfGroup(w) || n > 1 && metav1.GetControllerOf(w) != nil

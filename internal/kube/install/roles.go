@@ -218,7 +218,7 @@ func editRules(all jobs.Kinds) []rbacv1.PolicyRule {
 	return append(
 		rules,
 		// They say how pods that are held start, and hold none themselves.
-		allow(podmeta.NativeGroup, write(), "podgroups"),
+		allow(podmeta.NativeGroup, write(), "podgroups", "compositepodgroups"),
 		allow(podmeta.KAIGroup, write(), "podgroups"),
 		allow(podmeta.NativeGroup, read(), "workloads"),
 		allow("kueue.x-k8s.io", read(), "localqueues", "workloads"),
@@ -287,8 +287,8 @@ func controllerRules(all jobs.Kinds) []rbacv1.PolicyRule {
 	}
 	rules = append(
 		rules,
-		allow(podmeta.NativeGroup, follow(), "podgroups"),
-		allow(podmeta.NativeGroup, []string{"patch"}, "podgroups/status"),
+		allow(podmeta.NativeGroup, follow(), "podgroups", "compositepodgroups"),
+		allow(podmeta.NativeGroup, []string{"patch"}, "podgroups/status", "compositepodgroups/status"),
 	)
 	return append(
 		rules,

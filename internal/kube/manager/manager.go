@@ -19,6 +19,7 @@ import (
 	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -39,6 +40,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/certs"
+	"github.com/mlbatch/mlbatch/internal/kube/composite"
 	awcontroller "github.com/mlbatch/mlbatch/internal/kube/controllers/appwrapper"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/basis"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/decision"
@@ -196,6 +198,8 @@ type Options struct {
 
 	// native: the cluster has PodGroups of Kubernetes.
 	native bool
+	// composites: and CompositePodGroups.
+	composites bool
 	// keeper keeps the certificates; nil where they are files.
 	keeper *certs.Keeper
 	// shift is what needs the lead; nil where no others compete for it.
@@ -304,6 +308,11 @@ func Run(ctx context.Context, opts Options) error {
 	if opts.native, err = nativegroup.Served(cfg); err != nil {
 		return fmt.Errorf("start the controller: %w", err)
 	}
+	if opts.native { // they consist of PodGroups
+		if opts.composites, err = composite.Served(cfg); err != nil {
+			return fmt.Errorf("start the controller: %w", err)
+		}
+	}
 	mgr, err := ctrl.NewManager(cfg, settings)
 	if err != nil {
 		return fmt.Errorf("start the controller: %w", err)
@@ -361,6 +370,14 @@ func Run(ctx context.Context, opts Options) error {
 			admission.IndexWorkload,
 		); err != nil {
 			return fmt.Errorf("index PodGroups: %w", err)
+		}
+	}
+	if opts.composites {
+		for _, o := range []client.Object{&schedulingv1beta1.PodGroup{}, &schedulingv1alpha3.CompositePodGroup{}} {
+			if err := mgr.GetFieldIndexer().
+				IndexField(ctx, o, composite.ParentIndex, composite.IndexParent); err != nil {
+				return fmt.Errorf("index CompositePodGroups: %w", err)
+			}
 		}
 	}
 	if err := indexOperated(ctx, mgr, opts.operated()); err != nil {
@@ -520,6 +537,7 @@ func webhooks(ctx context.Context, mgr manager.Manager, opts Options) error {
 		NoDefaultPriorityClass: opts.Gates.NoDefaultPriorityClass,
 		NoAdmissionGates:       opts.Rules.NoAdmissionGates,
 		WritePodGroups:         opts.writesPodGroups(),
+		Composites:             opts.composites,
 
 		Callers:    opts.WebhookCallers,
 		SlackQueue: opts.SlackQueue,
@@ -765,7 +783,7 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 			return fmt.Errorf("add what %s are based on: %w", k.Naming.Framework, err)
 		}
 	}
-	err := podgroup.SetupWithManager(mgr, podgroup.Options{
+	pods := podgroup.Options{
 		Client:            shared.Client,
 		Clock:             shared.Clock,
 		Recorder:          shared.Recorder,
@@ -778,8 +796,10 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 		Labels:            shared.Labels,
 		NoReclaimablePods: opts.Gates.NoReclaimablePods,
 		Native:            opts.native,
+		Composites:        opts.composites,
 		Concurrency:       concurrency(opts)[podKind],
-	})
+	}
+	err := podgroup.SetupWithManager(mgr, pods)
 	if err != nil {
 		return fmt.Errorf("add pods: %w", err)
 	}
@@ -790,7 +810,8 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 				Client:     shared.Client,
 				Clock:      shared.Clock,
 				Recorder:   shared.Recorder,
-				Unqueued:   podgroup.Unqueued,
+				Unqueued:   pods.Unqueued,
+				Composites: opts.composites,
 				Labels:     shared.Labels,
 				Schedulers: opts.Schedulers,
 			},

@@ -40,6 +40,8 @@ type jobHandler struct {
 	schedulers jobs.Schedulers
 	// writesPodGroups: PodGroups of Kubernetes are written for groups of pods, and these name them.
 	writesPodGroups bool
+	// composites: pods of PodGroups that are within one CompositePodGroup are one group.
+	composites bool
 	// For kinds that are made of components: what passed a trial, and what a team may
 	// make that way.
 	passed  passed

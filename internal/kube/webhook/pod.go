@@ -8,15 +8,19 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/composite"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
@@ -240,9 +244,12 @@ func (h *podHandler) mutate(ctx context.Context, req admission.Request) admissio
 	if err := e.sign(user); err != nil {
 		return malformed(err)
 	}
-	odd, err := h.join(e, p)
+	odd, wrong, err := h.join(ctx, e, p, req.Namespace, role)
 	if err != nil {
 		return failed(err)
+	}
+	if len(wrong) > 0 {
+		return answer(req, wrong)
 	}
 	resp := e.response().WithWarnings(odd...)
 	if queue == "" {
@@ -253,27 +260,69 @@ func (h *podHandler) mutate(ctx context.Context, req admission.Request) admissio
 
 // join makes a pod part of the group that it names in the way of another scheduler. What
 // it says besides, as its author, is a pod group of ours.
-func (h *podHandler) join(e *edit, p *corev1.Pod) (warnings []string, err error) {
+func (h *podHandler) join(
+	ctx context.Context,
+	e *edit,
+	p *corev1.Pod,
+	namespace, role string,
+) (warnings []string, wrong field.ErrorList, err error) {
 	e.drop([]string{podmeta.PodGroupKindAnnotation}, "metadata", "annotations")
 	group, name := podmeta.Named(p)
 	if own := podmeta.Group(p); own != "" {
-		return nil, h.groupHeld(e, p, own)
+		return nil, nil, h.groupHeld(e, p, own)
 	}
 	if group == "" {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if group != podmeta.SakkaraGroup {
 		if warning, err := h.withoutPodGroups(group, name); warning != "" || err != nil {
-			return []string{warning}, err
+			return []string{warning}, nil, err
 		}
 	}
+	if group == podmeta.NativeGroup && h.composites {
+		of, fault, err := h.startsWith(ctx, namespace, name)
+		if err != nil || fault != nil {
+			return nil, fault, err
+		}
+		if of.Kind == podmeta.CompositeGroup {
+			role = podmeta.RoleWithin(name, role)
+			if err := e.set(role, "metadata", "annotations", kueue.RoleHashAnnotation); err != nil {
+				return nil, nil, err
+			}
+		}
+		group, name = of.Kind, of.Name
+	}
 	if err := e.label(kueue.PodGroupNameLabel, name); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := h.groupHeld(e, p, name); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return nil, e.set(group, "metadata", "annotations", podmeta.PodGroupKindAnnotation)
+	return nil, nil, e.set(group, "metadata", "annotations", podmeta.PodGroupKindAnnotation)
+}
+
+// startsWith is the group of pods that those of a PodGroup of Kubernetes are in, by the CompositePodGroups around it. As
+// long as one of these is not there it is the PodGroup's, and the controller moves the pods. What can never be one is wrong.
+func (h *podHandler) startsWith(
+	ctx context.Context,
+	namespace, name string,
+) (of composite.Group, wrong field.ErrorList, err error) {
+	of = composite.Group{Kind: podmeta.NativeGroup, Name: name}
+	var g schedulingv1beta1.PodGroup
+	if err := h.cluster.Cached.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &g); err != nil {
+		return of, nil, client.IgnoreNotFound(err)
+	}
+	found, err := composite.GroupOf(ctx, h.cluster.Cached, &g)
+	switch f := composite.AsFault(err); {
+	case f != nil && f.Lasting:
+		at := field.NewPath("spec", "schedulingGroup", "podGroupName")
+		return of, field.ErrorList{field.Invalid(at, name, f.Why)}, nil
+	case f != nil:
+		return of, nil, nil
+	case err != nil:
+		return of, nil, err
+	}
+	return found, nil, nil
 }
 
 // groupHeld has a held pod of a group name the PodGroup of Kubernetes that is written for the group, where mlbatch's

@@ -56,6 +56,8 @@ type Options struct {
 	NoAdmissionGates bool
 	// WritePodGroups: PodGroups of Kubernetes are written for groups of pods, and these name them.
 	WritePodGroups bool
+	// Composites: CompositePodGroups of Kubernetes are served, and cached.
+	Composites bool
 	// Clock tells when a job was created; nil means the real one.
 	Clock clock.PassiveClock
 	// AllowedKinds are what an AppWrapper may create in a team namespace
@@ -218,6 +220,7 @@ func newJobHandler(c Cluster, decoder admission.Decoder, k *jobs.Kind, opts Opti
 		schedulers: opts.Schedulers,
 
 		writesPodGroups: opts.WritePodGroups,
+		composites:      opts.Composites,
 
 		defaultQueue: opts.DefaultQueue,
 		scope:        opts.Scope,

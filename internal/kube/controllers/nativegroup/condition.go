@@ -43,7 +43,7 @@ func condition(s facts) *metav1.Condition {
 			Message: fmt.Sprintf("It has as many pods with nodes as start together: %d", least),
 		}
 	}
-	why := waits(s)
+	why := waits(s.workload, s.unqueued)
 	if why == "" {
 		return nil
 	}
@@ -71,10 +71,10 @@ func bound(pods []*corev1.Pod) int32 {
 	return n
 }
 
-// waits says what the pods of a group wait for; "" if it is not known.
-func waits(s facts) string {
-	if s.workload != nil {
-		switch c := apimeta.FindStatusCondition(s.workload.Status.Conditions, kueue.WorkloadQuotaReserved); {
+// waits says what pods wait for, by their Workload or, if they have none, as it is said why; "" if it is not known.
+func waits(w *kueue.Workload, unqueued string) string {
+	if w != nil {
+		switch c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadQuotaReserved); {
 		case c == nil:
 			return ""
 		case c.Status == metav1.ConditionTrue:
@@ -83,5 +83,5 @@ func waits(s facts) string {
 			return c.Message
 		}
 	}
-	return s.unqueued
+	return unqueued
 }

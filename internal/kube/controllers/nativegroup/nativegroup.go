@@ -1,7 +1,8 @@
 // Package nativegroup tells PodGroups of Kubernetes (scheduling.k8s.io/v1beta1) whether the pods that name them have
 // found their nodes, and else what they wait for: the condition PodGroupInitiallyScheduled. The scheduler of
 // Kubernetes does so for pods that it binds, and looks at no others. These are pods that are queued by
-// themselves, and those of queued Jobs, for which the Job controller makes PodGroups.
+// themselves, and those of queued Jobs, for which the Job controller makes PodGroups. CompositePodGroups (v1alpha3), of
+// which PodGroups may be parts, are told the same.
 //
 // Where that is asked for it writes PodGroups for all other gangs, one for each Workload, by which other programs know
 // which pods are one. They are no input: what a Workload asks for is never read from them.
@@ -18,6 +19,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -36,6 +38,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
+	"github.com/mlbatch/mlbatch/internal/kube/composite"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/fairqueue"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
@@ -66,18 +69,10 @@ const Index = "mlbatch.dev/native-group"
 
 // IndexPod returns the PodGroup of Kubernetes that a pod names, for Index.
 func IndexPod(o client.Object) []string {
-	if p, is := o.(*corev1.Pod); is && nameOf(p) != "" {
-		return []string{nameOf(p)}
+	if p, is := o.(*corev1.Pod); is && podmeta.NativeName(&p.Spec) != "" {
+		return []string{podmeta.NativeName(&p.Spec)}
 	}
 	return nil
-}
-
-// nameOf is the PodGroup of Kubernetes that a pod names, "" if it names none.
-func nameOf(p *corev1.Pod) string {
-	if g := p.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
-		return *g.PodGroupName
-	}
-	return ""
 }
 
 // conflictPause is how long to wait for the cache to show what was written.
@@ -93,8 +88,11 @@ type Options struct {
 	Labels admission.Labels
 	// Schedulers say who binds the pods of jobs.
 	Schedulers jobs.Schedulers
-	// Unqueued says why pods that name a PodGroup have no Workload; "" if they should have one soon, or each by itself.
-	Unqueued func(g *schedulingv1beta1.PodGroup, pods []*corev1.Pod) string
+	// Composites: CompositePodGroups are served, and told how they stand, too. The cache has composite.ParentIndex.
+	Composites bool
+	// Unqueued says why pods have no Workload that wait by the one of this name; "" if they should have one soon, or each
+	// by itself.
+	Unqueued func(ctx context.Context, workload types.NamespacedName) (string, error)
 }
 
 type reconciler struct{ Options }
@@ -104,13 +102,21 @@ type reconciler struct{ Options }
 func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	r := &reconciler{opts}
 	named := predicate.NewPredicateFuncs(func(o client.Object) bool { return len(IndexPod(o)) > 0 })
-	return ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr).
 		Named("nativegroup").
 		For(&schedulingv1beta1.PodGroup{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ofPod), builder.WithPredicates(named)).
 		Watches(&kueue.Workload{}, handler.EnqueueRequestsFromMapFunc(r.ofWorkload)).
-		WithOptions(fairqueue.Options()).
-		Complete(r)
+		WithOptions(fairqueue.Options())
+	if !opts.Composites {
+		return b.Complete(r)
+	}
+	if err := b.
+		Watches(&schedulingv1alpha3.CompositePodGroup{}, handler.EnqueueRequestsFromMapFunc(r.within)).
+		Complete(r); err != nil {
+		return err
+	}
+	return r.composites(mgr, named)
 }
 
 // ofPod leads from a pod to the PodGroup that it names.
@@ -127,6 +133,13 @@ func (r *reconciler) ofWorkload(ctx context.Context, o client.Object) []reconcil
 	w, is := o.(*kueue.Workload)
 	if !is {
 		return nil
+	}
+	if names := groupsIn(w); len(names) > 0 {
+		out := make([]reconcile.Request, len(names))
+		for i, name := range names {
+			out[i] = request(w.Namespace, name)
+		}
+		return out
 	}
 	if convert.OfGroup(w) {
 		return []reconcile.Request{request(w.Namespace, w.Name)}
@@ -256,10 +269,15 @@ func (r *reconciler) gather(ctx context.Context, g *schedulingv1beta1.PodGroup) 
 		client.UnsafeDisableDeepCopy,
 	)
 	switch {
+	case err == nil && ofComposite(s.pods[first].Annotations) && len(groupsIn(&w)) == 0:
+		s.unqueued = taken(&w)
+	case err == nil && late(&w, g.Name):
+		s.unqueued = composite.Late(g.Name, w.Name)
 	case err == nil:
 		s.workload = &w
 	case apierrors.IsNotFound(err):
-		s.unqueued = r.Unqueued(g, s.pods)
+		s.unqueued, err = r.Unqueued(ctx, types.NamespacedName{Namespace: g.Namespace, Name: name})
+		return s, err
 	default:
 		return s, fmt.Errorf("read workload %s/%s: %w", g.Namespace, name, err)
 	}

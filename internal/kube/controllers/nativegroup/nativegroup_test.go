@@ -1,12 +1,14 @@
 package nativegroup
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,6 +19,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
+	"github.com/mlbatch/mlbatch/internal/kube/composite"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
@@ -27,14 +30,20 @@ var now = time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
 func over(objects ...client.Object) *reconciler {
 	return &reconciler{Options{
 		Client: fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(objects...).
-			WithStatusSubresource(&schedulingv1beta1.PodGroup{}, &kueue.Workload{}).
+			WithStatusSubresource(
+				&schedulingv1beta1.PodGroup{},
+				&schedulingv1alpha3.CompositePodGroup{},
+				&kueue.Workload{},
+			).
+			WithIndex(&schedulingv1beta1.PodGroup{}, composite.ParentIndex, composite.IndexParent).
+			WithIndex(&schedulingv1alpha3.CompositePodGroup{}, composite.ParentIndex, composite.IndexParent).
 			WithIndex(&corev1.Pod{}, Index, IndexPod).
 			WithIndex(&corev1.Pod{}, admission.PodIndex, admission.IndexPod).
 			WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).
 			WithIndex(&schedulingv1beta1.PodGroup{}, admission.JobIndex, admission.IndexWorkload).
 			Build(),
 		Clock:    clocktesting.NewFakePassiveClock(now),
-		Unqueued: func(*schedulingv1beta1.PodGroup, []*corev1.Pod) string { return "one is missing" },
+		Unqueued: func(context.Context, types.NamespacedName) (string, error) { return "one is missing", nil },
 	}}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/gang"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 )
 
 // refusedPause is after how long it is tried again to write a PodGroup that the API server refused.
@@ -216,7 +217,7 @@ func (r *reconciler) write(
 		return false, 0, fmt.Errorf("list pods of workload %s: %w", key, err)
 	}
 	s.unnamed = slices.ContainsFunc(counted.Items, func(p corev1.Pod) bool {
-		return unfinished(&p) && p.DeletionTimestamp == nil && nameOf(&p) == ""
+		return unfinished(&p) && p.DeletionTimestamp == nil && podmeta.NativeName(&p.Spec) == ""
 	})
 	todo := next(s, r.Schedulers)
 	switch {

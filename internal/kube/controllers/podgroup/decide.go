@@ -9,9 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
+	"github.com/mlbatch/mlbatch/internal/kube/composite"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
@@ -38,6 +40,8 @@ type facts struct {
 	// detached how many of its pods are queued by themselves.
 	maker    *maker
 	detached int32
+	// move are pods that start with others than those of the unit, as they are to be written.
+	move []*corev1.Pod
 	// domains are where pods of the group are, once it is admitted.
 	domains setDomains
 	// unwatched: nothing tells when the PodGroup, by which the pods are one unit, changes.
@@ -57,7 +61,7 @@ type step struct {
 	stop    []*corev1.Pod // delete them
 	reason  string        // why they are stopped
 	message string
-	detach  []*corev1.Pod // take them out of their group: write them like this
+	detach  []*corev1.Pod // take them out of their group, or into another: write them like this
 	start   []*corev1.Pod // write them like this
 
 	create bool            // create the Workload
@@ -128,6 +132,8 @@ func decide(s facts) step {
 	switch {
 	case !s.covered:
 		return step{}
+	case len(s.move) > 0:
+		return step{detach: s.move}
 	case s.theirs:
 		return step{
 			tell: &podEvent{
@@ -415,6 +421,14 @@ func asked(s facts) step {
 // surplus has a pod be queued by itself that comes on top of those which start together. If those are in one domain it
 // must go there, too, which is known once they have their nodes.
 func (s *facts) surplus(p *corev1.Pod, next *step) {
+	if s.late(p) {
+		next.tell = &podEvent{
+			reason:  eventMismatch,
+			message: "Pod " + p.Name + " waits: " + composite.Late(podmeta.NativeName(&p.Spec), s.unit.Name),
+			warning: true,
+		}
+		return
+	}
 	out := pod.Detach(p)
 	in := s.domains.of(s.workload, p)
 	for _, label := range slices.Sorted(maps.Keys(in)) {
@@ -441,6 +455,22 @@ func (s *facts) surplus(p *corev1.Pod, next *step) {
 		out.Spec.NodeSelector[label] = value
 	}
 	next.detach = append(next.detach, out)
+}
+
+// late reports whether a pod is of a PodGroup that was none of the CompositePodGroup when quota was asked for, but came
+// later, or is only called as that is.
+func (s *facts) late(p *corev1.Pod) bool {
+	in := func(o metav1.Object) bool {
+		return o.GetAnnotations()[podmeta.PodGroupKindAnnotation] == podmeta.CompositeGroup
+	}
+	together := slices.ContainsFunc(
+		s.workload.Spec.PodSets,
+		func(ps kueue.PodSet) bool { return in(&ps.Template) },
+	)
+	return (in(p) || together && p.Annotations[podmeta.PodGroupKindAnnotation] == podmeta.NativeGroup) &&
+		!slices.ContainsFunc(s.workload.Spec.PodSets, func(ps kueue.PodSet) bool {
+			return in(p) && in(&ps.Template) && podmeta.NativeName(&ps.Template.Spec) == podmeta.NativeName(&p.Spec)
+		})
 }
 
 // asNear reports whether two lists of the same pod sets want to be as near to each other.

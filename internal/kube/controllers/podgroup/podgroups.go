@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,7 +24,9 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
+	"github.com/mlbatch/mlbatch/internal/kube/composite"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 )
@@ -45,6 +48,14 @@ func (r *reconciler) open(ctx context.Context, s *facts) error {
 	}
 	if group == podmeta.SakkaraGroup {
 		return r.openSakkara(ctx, s)
+	}
+	if r.Composites {
+		if stay, err := r.regroup(ctx, s); err != nil || !stay {
+			return err
+		}
+	}
+	if group == podmeta.CompositeGroup {
+		return r.openComposite(ctx, s)
 	}
 	kind, known := podmeta.GangKind(group)
 	if !known { // somebody changed it
@@ -85,6 +96,10 @@ func (r *reconciler) open(ctx context.Context, s *facts) error {
 		}
 	}
 	gang, err := pod.GangOf(group, spec, levels)
+	if parent := jobs.Text(spec, "parentCompositePodGroupName"); parent != "" && group == podmeta.NativeGroup &&
+		!r.Composites {
+		err = composite.NotServed(parent)
+	}
 	if err != nil {
 		s.unit.AtLeast(1, fmt.Sprintf("PodGroup %s: %v", key.Name, err))
 		return nil
@@ -141,7 +156,7 @@ func (d setDomains) of(w *kueue.Workload, p *corev1.Pod) map[string]string {
 	var out map[string]string
 	for i := range w.Spec.PodSets {
 		ps := &w.Spec.PodSets[i]
-		if ps.Template.Labels[podmeta.SubGroupLabel] != p.Labels[podmeta.SubGroupLabel] {
+		if podmeta.Within(&ps.Template, &ps.Template.Spec) != podmeta.Within(p, &p.Spec) {
 			continue
 		}
 		if out == nil {
@@ -187,43 +202,52 @@ func (r *reconciler) watches(kind schema.GroupVersionKind) bool {
 	return r.Native && kind.GroupVersion() == schedulingv1beta1.SchemeGroupVersion
 }
 
-// Unqueued says why pods that name a PodGroup of Kubernetes have no Workload; "" if they should have one soon, or each by
-// itself.
-func Unqueued(g *schedulingv1beta1.PodGroup, pods []*corev1.Pod) string {
-	unit := pod.NewUnit(slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool {
-		return podmeta.Group(p) != g.Name
-	}), nil)
-	if unit.OfPodGroup() != podmeta.NativeGroup {
-		return ""
-	}
-	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&g.Spec)
+// Unqueued says why the pods of a unit have no Workload; "" if they should have one soon, or each by itself.
+func (o Options) Unqueued(ctx context.Context, unit types.NamespacedName) (string, error) {
+	r := &reconciler{Options: o}
+	pods, err := r.podsOf(ctx, unit)
 	if err != nil {
-		return ""
+		return "", err
 	}
-	gang, err := pod.GangOf(podmeta.NativeGroup, spec, nil)
-	if err != nil {
-		return err.Error()
+	s := facts{unit: pod.NewUnit(pods, nil)}
+	if s.unit.OfPodGroup() == "" {
+		return "", nil
 	}
-	unit.As(gang)
+	if err := r.open(ctx, &s); err != nil {
+		return "", err
+	}
 	switch {
-	case unit.Wrong != "":
-		return unit.Wrong
-	case !unit.Single && unit.Missing() > 0:
-		return fmt.Sprintf("It waits until all of its %d pods are created", unit.Total)
+	case len(s.move) > 0:
+		return "", nil
+	case s.unit.Wrong != "":
+		return s.unit.Wrong, nil
+	case !s.unit.Single && s.unit.Missing() > 0:
+		return fmt.Sprintf("It waits until all of its %d pods are created", s.unit.Total), nil
 	}
-	return ""
+	return "", nil
 }
 
-// ofNativeGroup leads from a PodGroup of Kubernetes to the unit of the pods that name it.
-func ofNativeGroup(_ context.Context, o client.Object) []reconcile.Request {
-	return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(o)}}
+// ofNativeGroup leads from a PodGroup of Kubernetes to the unit of the pods that name it, and to that of the
+// CompositePodGroup with which these start.
+func (r *reconciler) ofNativeGroup(ctx context.Context, o client.Object) []reconcile.Request {
+	out := []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(o)}}
+	if g, is := o.(*schedulingv1beta1.PodGroup); is && r.Composites && composite.ParentOf(g) != "" {
+		out = append(out, gangsOf(ctx, r.Client, g)...)
+	}
+	return out
 }
 
-// respecified lets through PodGroups that come, go or say something else.
+// respecified lets through PodGroups, and CompositePodGroups, that come, go or say something else.
 func respecified() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		was, is := e.ObjectOld.(*schedulingv1beta1.PodGroup)
-		now, too := e.ObjectNew.(*schedulingv1beta1.PodGroup)
-		return is && too && !equality.Semantic.DeepEqual(was.Spec, now.Spec)
+		switch was := e.ObjectOld.(type) {
+		case *schedulingv1beta1.PodGroup:
+			now, is := e.ObjectNew.(*schedulingv1beta1.PodGroup)
+			return is && !equality.Semantic.DeepEqual(was.Spec, now.Spec)
+		case *schedulingv1alpha3.CompositePodGroup:
+			now, is := e.ObjectNew.(*schedulingv1alpha3.CompositePodGroup)
+			return is && !equality.Semantic.DeepEqual(was.Spec, now.Spec)
+		}
+		return false
 	}}
 }

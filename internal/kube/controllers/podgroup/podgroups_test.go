@@ -314,7 +314,7 @@ func TestNewsOfNativeGroups(t *testing.T) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	got := ofNativeGroup(t.Context(), told)
+	got := (&reconciler{}).ofNativeGroup(t.Context(), told)
 	if len(got) != 1 || got[0].Name != "g" || got[0].Namespace != "blue" {
 		t.Errorf("it leads to %v", got)
 	}
@@ -340,8 +340,15 @@ func TestUnqueued(t *testing.T) {
 		"each is queued by itself": {native(basic), []*corev1.Pod{managed("a", ofNative)}, ""},
 		"they have left the group": {native(gang(2)), []*corev1.Pod{managed("a", ofNative, detached)}, ""},
 	} {
-		if got := Unqueued(tc.group, tc.pods); (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
-			t.Errorf("%s: %q", name, got)
+		objects := []client.Object{tc.group}
+		for _, p := range tc.pods {
+			objects = append(objects, p)
+		}
+		got, err := newBench(
+			t,
+			objects...).Unqueued(t.Context(), types.NamespacedName{Namespace: "blue", Name: "g"})
+		if err != nil || (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
+			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
 }

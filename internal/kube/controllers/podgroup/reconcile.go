@@ -17,6 +17,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,6 +69,8 @@ type Options struct {
 	NoReclaimablePods bool
 	// Native: PodGroups of Kubernetes (scheduling.k8s.io/v1beta1) are served, and watched.
 	Native bool
+	// Composites: so are CompositePodGroups (scheduling.k8s.io/v1alpha3). The cache has composite.ParentIndex.
+	Composites bool
 	// Concurrency is how many units are handled at the same time.
 	Concurrency int
 }
@@ -132,7 +135,14 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 	if opts.Native {
 		b = b.Watches(
 			&schedulingv1beta1.PodGroup{},
-			handler.EnqueueRequestsFromMapFunc(ofNativeGroup),
+			handler.EnqueueRequestsFromMapFunc(r.ofNativeGroup),
+			builder.WithPredicates(respecified()),
+		)
+	}
+	if opts.Composites {
+		b = b.Watches(
+			&schedulingv1alpha3.CompositePodGroup{},
+			handler.EnqueueRequestsFromMapFunc(r.ofComposite),
 			builder.WithPredicates(respecified()),
 		)
 	}
@@ -273,7 +283,11 @@ func (r *reconciler) event(s facts, e podEvent) {
 	if e.warning {
 		kind = corev1.EventTypeWarning
 	}
-	r.Recorder.Eventf(p, nil, kind, e.reason, e.reason, "%s", e.message)
+	action := e.reason
+	if e.reason == eventMismatch { // one action is told in its first words for minutes, and what is mended may leave more to mend
+		action += "-" + jobs.Sum(e.message)
+	}
+	r.Recorder.Eventf(p, nil, kind, e.reason, action, "%s", e.message)
 }
 
 func (r *reconciler) do(ctx context.Context, unit types.NamespacedName, s facts, next step) error {

@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,6 +27,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
+	"github.com/mlbatch/mlbatch/internal/kube/composite"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/pod"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
@@ -61,6 +64,8 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		WithStatusSubresource(&kueue.Workload{}, &corev1.Pod{}).
 		WithIndex(&corev1.Pod{}, UnitIndex, IndexUnit).
 		WithIndex(&corev1.Pod{}, admission.PodIndex, admission.IndexPod).
+		WithIndex(&schedulingv1beta1.PodGroup{}, composite.ParentIndex, composite.IndexParent).
+		WithIndex(&schedulingv1alpha3.CompositePodGroup{}, composite.ParentIndex, composite.IndexParent).
 		WithRESTMapper(mapper()).
 		Build()
 	told, clock := events.NewFakeRecorder(1000), clocktesting.NewFakePassiveClock(now)

@@ -1,8 +1,10 @@
 package pod
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -75,17 +77,11 @@ func nativeGang(spec map[string]any) (Gang, error) {
 		out.Near.Required, _ = constraint["key"].(string)
 		out.Near.Field = nativeField
 	}
-	parent, _, _ := unstructured.NestedString(spec, "parentCompositePodGroupName")
 	claims, _, _ := unstructured.NestedSlice(spec, "resourceClaims")
 	switch {
 	case len(topology) > 1:
 		return Gang{}, errors.New(
 			nativeField + ": one constraint is understood: leave the others out",
-		)
-	case parent != "":
-		return Gang{}, fmt.Errorf(
-			"spec.parentCompositePodGroupName: groups of groups are not understood, so that the rules of %s would be broken: leave it out",
-			parent,
 		)
 	case len(claims) > 0:
 		return Gang{}, errors.New(
@@ -145,7 +141,7 @@ func (u *Unit) As(g Gang) {
 	u.Single, u.gang = g.Single, g
 	u.Early = u.Early && len(g.Parts) == 0 // one pod does not tell what those of other parts ask for
 	if u.Wrong == "" {
-		u.Wrong = u.blocked()
+		u.Wrong = cmp.Or(u.mixed(), u.blocked())
 	}
 	if u.Wrong != "" {
 		u.Single = false
@@ -160,14 +156,14 @@ func (u *Unit) against() string {
 		if wrong := u.gang.misplaced(p); wrong != "" {
 			return wrong
 		}
-		for _, near := range u.gang.around(p.Labels[podmeta.SubGroupLabel]) {
+		for _, near := range u.gang.around(podmeta.Within(p, &p.Spec)) {
 			if key := near.outer("").Against(p.Annotations); key != "" {
 				return fmt.Sprintf(
-					"pod %s has the annotation %s: %s, and PodGroup %s asks for one domain of %s (%s): leave one of them out",
+					"pod %s has the annotation %s: %s, and %s asks for one domain of %s (%s): leave one of them out",
 					p.Name,
 					key,
 					p.Annotations[key],
-					u.Name,
+					u.described(),
 					near.Required,
 					near.Field,
 				)
@@ -178,10 +174,10 @@ func (u *Unit) against() string {
 		notes := ps.Template.Annotations
 		if key, fault := kueue.TopologyRequestFault(notes); key == kueue.TopologyGroupsAnnotation {
 			return fmt.Sprintf(
-				"the pods like those of pod set %s are in the groups %s, by PodGroup %s and annotation %s together, and %s",
+				"the pods like those of pod set %s are in the groups %s, by %s and annotation %s together, and %s",
 				ps.Name,
 				notes[key],
-				u.Name,
+				u.described(),
 				key,
 				fault,
 			)
@@ -196,8 +192,9 @@ func (u *Unit) blocked() string {
 	theirs := u.count(func(p *corev1.Pod) bool {
 		return Active(p) && podmeta.Unplaced(p) && p.Spec.SchedulerName == corev1.DefaultSchedulerName
 	})
+	native := []string{podmeta.NativeGroup, podmeta.CompositeGroup}
 	switch {
-	case theirs == 0 || u.OfPodGroup() != podmeta.NativeGroup:
+	case theirs == 0 || !slices.Contains(native, u.OfPodGroup()):
 		return ""
 	case u.Single:
 		return fmt.Sprintf(
@@ -206,11 +203,44 @@ func (u *Unit) blocked() string {
 		)
 	case theirs > u.Total:
 		return fmt.Sprintf(
-			"%d pods are there, and %d of them start together: Kubernetes' scheduler, which binds them, starts none of a PodGroup while another is held: raise schedulingPolicy.gang.minCount in PodGroup %s, or delete pods",
+			"%d pods are there, and %d of them start together: Kubernetes' scheduler, which binds them, starts none of a PodGroup while another is held: raise schedulingPolicy.gang.minCount in %s, or delete pods",
 			theirs,
 			u.Total,
-			u.Name,
+			u.minCounts(),
 		)
+	}
+	return ""
+}
+
+// described is the object by which the pods are one unit.
+func (u *Unit) described() string {
+	if u.OfPodGroup() == podmeta.CompositeGroup {
+		return compositeKind + " " + u.Name
+	}
+	return "PodGroup " + u.Name
+}
+
+// minCounts are the objects that say how many of the pods start together.
+func (u *Unit) minCounts() string {
+	if u.OfPodGroup() == podmeta.CompositeGroup {
+		return "a PodGroup of " + u.described()
+	}
+	return u.described()
+}
+
+// mixed says that pods are in groups of one name that are not the same; "" if they are not.
+func (u *Unit) mixed() string {
+	group := u.OfPodGroup()
+	for _, p := range u.Where(Active) {
+		if other := p.Annotations[podmeta.PodGroupKindAnnotation]; other != "" && other != group {
+			return fmt.Sprintf(
+				"pod %s is in a group %s of %s, and others are in one of %s that is called so, too: give one of the groups another name",
+				p.Name,
+				u.Name,
+				other,
+				group,
+			)
+		}
 	}
 	return ""
 }

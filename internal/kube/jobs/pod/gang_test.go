@@ -74,9 +74,7 @@ func TestGangOf(t *testing.T) {
 		"in a rack and a block": {
 			native, gang(map[string]any{"schedulingConstraints": both}), pod.Gang{}, "spec.schedulingConstraints.topology",
 		},
-		"a group of a group": {
-			native, gang(map[string]any{"parentCompositePodGroupName": "all"}), pod.Gang{}, "spec.parentCompositePodGroupName",
-		},
+		"a group of a group": {native, gang(map[string]any{"parentCompositePodGroupName": "all"}), pod.Gang{Least: 4}, ""},
 		"with devices of its own": {
 			native, gang(map[string]any{"resourceClaims": []any{map[string]any{"name": "nvlink"}}}), pod.Gang{}, "spec.resourceClaims",
 		},

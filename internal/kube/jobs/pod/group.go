@@ -166,7 +166,7 @@ func (u *Unit) shares() []share {
 	for i := range u.gang.Parts {
 		if part := &u.gang.Parts[i]; part.Least > 0 {
 			out = append(out, share{part.Least, func(p *corev1.Pod) bool {
-				return p.Labels[podmeta.SubGroupLabel] == part.Name
+				return podmeta.Within(p, &p.Spec) == part.Name
 			}})
 		}
 	}

@@ -1,6 +1,8 @@
 package pod
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -238,9 +240,11 @@ func (g *Gang) misplaced(p *corev1.Pod) string {
 	if len(g.Parts) == 0 {
 		return ""
 	}
-	name := p.Labels[podmeta.SubGroupLabel]
+	name := podmeta.Within(p, &p.Spec)
 	is := g.part(name)
 	switch {
+	case is == nil && p.Annotations[podmeta.PodGroupKindAnnotation] == podmeta.CompositeGroup:
+		return fmt.Sprintf("pod %s names PodGroup %s, which is in none of the groups: create it anew", p.Name, name)
 	case name == "":
 		return fmt.Sprintf(
 			"pod %s does not say in which group of spec.subGroups it is: create it anew with the label %s",
@@ -286,16 +290,32 @@ func (g *Gang) nearTo(sets []kueue.PodSet, index string) {
 	parts := slices.Clone(g.Parts)
 	slices.SortStableFunc(parts, func(a, b Part) int { return len(g.around(b.Name)) - len(g.around(a.Name)) })
 	for i := range parts {
-		o := parts[i].Near.outer("subgroup-" + parts[i].Name)
+		o := parts[i].Near.outer(parts[i].group())
 		o.Index = index
 		o.AroundSome(sets, func(ps *kueue.PodSet) bool {
-			return g.within(ps.Template.Labels[podmeta.SubGroupLabel], parts[i].Name)
+			return g.within(podmeta.Within(&ps.Template, &ps.Template.Spec), parts[i].Name)
 		})
 	}
 	o := g.Near.outer(jobs.AllSets)
 	o.Index = index
 	o.Around(sets)
 }
+
+// group is the name by which the pods of a part are joined.
+func (p *Part) group() string {
+	name := "subgroup-" + p.Name
+	if len(name) <= longestGroup {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	return "subgroup-" + hex.EncodeToString(sum[:])[:hashLength]
+}
+
+// Lengths of names of groups of pod sets.
+const (
+	longestGroup = 63
+	hashLength   = 16
+)
 
 // outer is what holds around the pods that it is said of, which have a name together.
 func (n Near) outer(group string) jobs.Outer {

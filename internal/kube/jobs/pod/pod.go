@@ -109,6 +109,18 @@ func Detach(p *corev1.Pod) *corev1.Pod {
 	return out
 }
 
+// Join returns a held pod that names a PodGroup of Kubernetes in the group of pods that it starts with: those of that
+// PodGroup, or of a CompositePodGroup that is around it. kind is what the group is, in the annotation of that name.
+func Join(p *corev1.Pod, kind, name string) *corev1.Pod {
+	out := p.DeepCopy()
+	out.Labels[kueue.PodGroupNameLabel], out.Annotations[podmeta.PodGroupKindAnnotation] = name, kind
+	within, role := podmeta.NativeName(&p.Spec), p.Annotations[kueue.RoleHashAnnotation]
+	if kind == podmeta.CompositeGroup && p.Annotations[podmeta.PodGroupKindAnnotation] != kind {
+		out.Annotations[kueue.RoleHashAnnotation] = podmeta.RoleWithin(within, role)
+	}
+	return out
+}
+
 // Start returns a held pod that may be scheduled, with what was assigned to it. An
 // error is permanent: the pod contradicts its admission.
 func Start(p *corev1.Pod, info jobs.PodSetInfo) (*corev1.Pod, error) {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -28,6 +29,10 @@ const SubGroupLabel = "kai.scheduler/subgroup-name"
 // kaiGroupAnnotation names the PodGroup of KAI Scheduler that a pod is in.
 const kaiGroupAnnotation = "pod-group-name"
 
+// CompositeGroup stands for an API group where pods are one group by a CompositePodGroup of Kubernetes, which the
+// PodGroups that they name are within.
+const CompositeGroup = "compositepodgroups." + NativeGroup
+
 // SakkaraGroup stands for an API group where a group is described by a ConfigMap with that label.
 const SakkaraGroup = sakkara.GroupLabel
 
@@ -39,6 +44,23 @@ func GangKind(group string) (schema.GroupKind, bool) {
 // GangGroups are the API groups whose PodGroups are read.
 func GangGroups() []string {
 	return []string{podgroup.GroupVersion.Group, VolcanoGroup, NativeGroup, KAIGroup}
+}
+
+// Within is the group within its PodGroup of KAI Scheduler that a pod is in, or the PodGroup within its
+// CompositePodGroup; "" if it is in none. The pod may be a template.
+func Within(p metav1.Object, spec *corev1.PodSpec) string {
+	if p.GetAnnotations()[PodGroupKindAnnotation] == CompositeGroup {
+		return NativeName(spec)
+	}
+	return p.GetLabels()[SubGroupLabel]
+}
+
+// NativeName is the PodGroup of Kubernetes that a pod names, "" if it names none.
+func NativeName(spec *corev1.PodSpec) string {
+	if g := spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
+		return *g.PodGroupName
+	}
+	return ""
 }
 
 // GroupLabels and GroupAnnotations are those by which pods name a group that they start with.
@@ -77,8 +99,8 @@ func Named(p *corev1.Pod) (group, name string) {
 	if name := p.Annotations[kaiGroupAnnotation]; name != "" {
 		return KAIGroup, name
 	}
-	if g := p.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil && *g.PodGroupName != "" {
-		return NativeGroup, *g.PodGroupName
+	if name := NativeName(&p.Spec); name != "" {
+		return NativeGroup, name
 	}
 	return "", ""
 }

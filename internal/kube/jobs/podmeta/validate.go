@@ -28,6 +28,11 @@ func Role(p *corev1.Pod) string {
 	if group != KAIGroup || within == "" {
 		return hash
 	}
+	return RoleWithin(within, hash)
+}
+
+// RoleWithin is the role of a pod within the group that it is in (Within), by what it would be otherwise.
+func RoleWithin(within, hash string) string {
 	if name := within + "-" + hash; len(validation.IsDNS1123Label(name)) == 0 {
 		return name
 	}
