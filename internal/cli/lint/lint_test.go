@@ -312,7 +312,7 @@ func TestMore(t *testing.T) {
 		"OverQuota":    {"more than all have", job("", "  parallelism: 3\n  completions: 3", "", "limits: {cpu: 2, memory: 23Gi}"), true, []string{"no node", "it asks for 69Gi of memory, and its queue blue and all that lend to it have 64Gi"}},
 		"SakkaraTree":  {"it has no tree", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {sakkara.topology: ''}}\ndata: {name: t}", false, []string{"ConfigMap a: data.tree: tree: write a JSON object"}},
 		"SakkaraName":  {"no pod is of it", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {sakkara.group: ''}}\ndata: {size: '2'}", false, []string{"data.name: name: name the group"}},
-		"SakkaraJob":   {"its group is of another size", groupedJob("") + "---\n" + groupConfig("3", "{}"), false, []string{"f:6:1: error: Job a: spec: ConfigMap m: size: it is 3, and the job has 1 pods with the label sakkara.group.name: g"}},
+		"SakkaraJob":   {"its group is of another size", groupedJob("") + "---\n" + groupConfig("3", "{}"), false, []string{"f:7:1: error: Job a: spec: ConfigMap m: size: it is 3, and the job has 1 pods with the label sakkara.group.name: g"}},
 		"SakkaraFits":  {"it goes with its ConfigMap", groupedJob("") + "---\n" + groupConfig("1", "{}"), false, nil},
 		"SakkaraNone":  {"its ConfigMap may be in the cluster", groupedJob(""), false, nil},
 		"SakkaraAway":  {"a ConfigMap of another namespace never counts", groupedJob("") + "---\n" + strings.Replace(groupConfig("3", "{}"), "name: m", "name: m, namespace: red", 1), false, nil},
