@@ -175,7 +175,11 @@ func (g SakkaraGroups) ofOther(ctx context.Context, m *corev1.ConfigMap, w *kueu
 }
 
 // words are what a ConfigMap is told of an outcome.
-func (g SakkaraGroups) words(ctx context.Context, w *kueue.Workload, is SakkaraOutcome) (map[string]string, error) {
+func (g SakkaraGroups) words(
+	ctx context.Context,
+	w *kueue.Workload,
+	is SakkaraOutcome,
+) (map[string]string, error) {
 	if is.Lost {
 		return sakkara.Lost(), nil
 	}

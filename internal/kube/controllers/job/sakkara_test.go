@@ -33,8 +33,12 @@ func inGroup(j *batchv1.Job) {
 
 func groupMap(name, size, constraints string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: name, Labels: map[string]string{sakkara.GroupLabel: ""}},
-		Data:       map[string]string{"name": "g", "size": size, "constraints": constraints},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "blue",
+			Name:      name,
+			Labels:    map[string]string{sakkara.GroupLabel: ""},
+		},
+		Data: map[string]string{"name": "g", "size": size, "constraints": constraints},
 	}
 }
 
@@ -100,7 +104,10 @@ func TestJobOfAGroup(t *testing.T) {
 	}
 	b.write(t, groupMap("m", "3", `{"rack": {"hard": true}}`))
 	b.reconcileAll(t, client.ObjectKeyFromObject(j))
-	if got := b.messages(); !strings.Contains(got, "GroupMismatch ConfigMap m: size: it is 3, and the job has 2 pods") {
+	if got := b.messages(); !strings.Contains(
+		got,
+		"GroupMismatch ConfigMap m: size: it is 3, and the job has 2 pods",
+	) {
 		t.Errorf("it says %s", got)
 	}
 	for constraints, want := range map[string]string{
@@ -110,11 +117,23 @@ func TestJobOfAGroup(t *testing.T) {
 		b.reconcileAll(t, client.ObjectKeyFromObject(j))
 		w = b.only(t)
 		t1 := w.Spec.PodSets[0].TopologyRequest
-		if got := ptr.Deref(t1.Required, ""); got != want || *t1.PodIndexLabel == "" || w.Annotations[kueue.GroupAwaitedAnnotation] != "" {
-			t.Errorf("%s: it asks for %q, and is held because %q", constraints, got, w.Annotations[kueue.GroupAwaitedAnnotation])
+		if got := ptr.Deref(
+			t1.Required,
+			"",
+		); got != want || *t1.PodIndexLabel == "" ||
+			w.Annotations[kueue.GroupAwaitedAnnotation] != "" {
+			t.Errorf(
+				"%s: it asks for %q, and is held because %q",
+				constraints,
+				got,
+				w.Annotations[kueue.GroupAwaitedAnnotation],
+			)
 		}
 	}
-	if r, err = b.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(j)}); err != nil ||
+	if r, err = b.Reconcile(
+		t.Context(),
+		reconcile.Request{NamespacedName: client.ObjectKeyFromObject(j)},
+	); err != nil ||
 		r.RequeueAfter != groupRefresh {
 		t.Errorf("it is looked at again after %v, %v", r.RequeueAfter, err)
 	}
@@ -129,7 +148,10 @@ func TestJobOfAGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.reconcileAll(t, client.ObjectKeyFromObject(j))
-	if w = b.only(t); w.Annotations[kueue.GroupAwaitedAnnotation] == "" || w.Annotations[kueue.SakkaraGroupAnnotation] != "" {
+	if w = b.only(
+		t,
+	); w.Annotations[kueue.GroupAwaitedAnnotation] == "" ||
+		w.Annotations[kueue.SakkaraGroupAnnotation] != "" {
 		t.Errorf("its group is gone, and it says %v", w.Annotations)
 	}
 }
@@ -151,10 +173,16 @@ func (b bench) admit(t *testing.T, change ...func(*kueue.Workload)) {
 func TestGroupOfAnAdmittedJob(t *testing.T) {
 	j := aJob(inGroup)
 	j.Spec.Template.Annotations = map[string]string{"mine": "yes"}
-	b := newBench(t, nil, j, groupMap("m", "2", `{"rack": {"type": "spread"}, "node": {"type": "spread", "hard": true}}`))
+	b := newBench(
+		t,
+		nil,
+		j,
+		groupMap("m", "2", `{"rack": {"type": "spread"}, "node": {"type": "spread", "hard": true}}`),
+	)
 	name := client.ObjectKeyFromObject(j)
 	b.reconcileAll(t, name)
-	if got := b.only(t).Spec.PodSets[0].Template.Annotations; got[kueue.MaxPerDomainAnnotation] == "" || got["mine"] != "yes" {
+	if got := b.only(t).Spec.PodSets[0].Template.Annotations; got[kueue.MaxPerDomainAnnotation] == "" ||
+		got["mine"] != "yes" {
 		t.Fatalf("its pods say %v", got)
 	}
 	b.admit(t, admitted)
@@ -180,7 +208,10 @@ func (b bench) place(t *testing.T, w string, names ...string) {
 	t.Helper()
 	for i, name := range names {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-			Name: "n" + string(rune('0'+i)), Labels: map[string]string{"sakkara.topology.rack": "r" + string(rune('0'+i))},
+			Name: "n" + string(
+				rune('0'+i),
+			),
+			Labels: map[string]string{"sakkara.topology.rack": "r" + string(rune('0'+i))},
 		}}
 		if err := b.opts.Client.Create(t.Context(), n); client.IgnoreAlreadyExists(err) != nil {
 			t.Fatal(err)
@@ -203,7 +234,11 @@ func (b bench) place(t *testing.T, w string, names ...string) {
 func (b bench) data(t *testing.T, name string) map[string]string {
 	t.Helper()
 	var m corev1.ConfigMap
-	if err := b.opts.Client.Get(t.Context(), types.NamespacedName{Namespace: "blue", Name: name}, &m); err != nil {
+	if err := b.opts.Client.Get(
+		t.Context(),
+		types.NamespacedName{Namespace: "blue", Name: name},
+		&m,
+	); err != nil {
 		t.Fatal(err)
 	}
 	return m.Data
@@ -260,7 +295,10 @@ func TestOutcomeOfAJob(t *testing.T) {
 			}
 		}
 	}
-	if _, err := b.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(first)}); err != nil {
+	if _, err := b.Reconcile(
+		t.Context(),
+		reconcile.Request{NamespacedName: client.ObjectKeyFromObject(first)},
+	); err != nil {
 		t.Fatal(err)
 	}
 	if got := b.data(t, "m"); got["status"] != "Preempted" || got["placement"] != "" {
@@ -303,7 +341,10 @@ func TestGroupAmongComponents(t *testing.T) {
 		kind := appwrapper.Kind()
 		b.kind, b.adapter = &kind, restoring(&kind)
 		for range 3 {
-			if _, err := b.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(whole)}); err != nil {
+			if _, err := b.Reconcile(
+				t.Context(),
+				reconcile.Request{NamespacedName: client.ObjectKeyFromObject(whole)},
+			); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -315,8 +356,18 @@ func TestGroupAmongComponents(t *testing.T) {
 				t.Errorf("%s: its pods tell no index", name)
 			}
 		}
-		if got != tc.want || (tc.want == "") != strings.Contains(w.Annotations[kueue.GroupAwaitedAnnotation], `ConfigMaps l and m have "g"`) {
-			t.Errorf("%s: %s: it asks for %q, and is held because %q", name, tc.why, got, w.Annotations[kueue.GroupAwaitedAnnotation])
+		if got != tc.want ||
+			(tc.want == "") != strings.Contains(
+				w.Annotations[kueue.GroupAwaitedAnnotation],
+				`ConfigMaps l and m have "g"`,
+			) {
+			t.Errorf(
+				"%s: %s: it asks for %q, and is held because %q",
+				name,
+				tc.why,
+				got,
+				w.Annotations[kueue.GroupAwaitedAnnotation],
+			)
 		}
 	}
 }

@@ -32,7 +32,13 @@ func ranked(w *kueue.Workload) map[string]bool {
 
 // ranks gives pods that are let go their ranks, and leaves the nodes of those to mlbatch's scheduler that it binds. The
 // pod set with the master is first.
-func ranks(g gang.Gang, in map[string]bool, members []gang.Member, by map[types.UID]*corev1.Pod, out []release) {
+func ranks(
+	g gang.Gang,
+	in map[string]bool,
+	members []gang.Member,
+	by map[types.UID]*corev1.Pod,
+	out []release,
+) {
 	if len(in) == 0 {
 		return
 	}
@@ -58,7 +64,7 @@ func ranks(g gang.Gang, in map[string]bool, members []gang.Member, by map[types.
 // How a rank is used.
 const (
 	rankUnused = iota
-	rankSpent // by a pod that succeeded
+	rankSpent  // by a pod that succeeded
 	rankHeld
 )
 

@@ -398,7 +398,11 @@ func TestGroupIsToldItsRanks(t *testing.T) {
 	}
 	for i, want := range []string{"0", "1", "2"} {
 		var p corev1.Pod
-		if err := b.Client.Get(t.Context(), types.NamespacedName{Namespace: "blue", Name: fmt.Sprintf("p-%d", i)}, &p); err != nil {
+		if err := b.Client.Get(
+			t.Context(),
+			types.NamespacedName{Namespace: "blue", Name: fmt.Sprintf("p-%d", i)},
+			&p,
+		); err != nil {
 			t.Fatal(err)
 		}
 		if got := p.Labels["sakkara.member.rank"]; got != want {

@@ -93,7 +93,10 @@ func (g *Group) goesWith(sets []kueue.PodSet, near map[string]string) error {
 		if ps.MinCount != nil {
 			return fmt.Errorf(
 				"%s: the group starts with all of its %d pods, and the job may start with %d of its pods %s: let it ask for one number",
-				sizeKey, g.Size, *ps.MinCount, ps.Name,
+				sizeKey,
+				g.Size,
+				*ps.MinCount,
+				ps.Name,
 			)
 		}
 		if err := alone(ps, near); err != nil {
@@ -175,9 +178,12 @@ func Authored(w *kueue.Workload) []kueue.PodSet {
 				delete(notes, key)
 			}
 		}
-		words := slices.DeleteFunc(strings.Split(notes[kueue.TopologyGroupsAnnotation], ","), func(word string) bool {
-			return strings.HasSuffix(strings.TrimSpace(word), "="+allOfGroup)
-		})
+		words := slices.DeleteFunc(
+			strings.Split(notes[kueue.TopologyGroupsAnnotation], ","),
+			func(word string) bool {
+				return strings.HasSuffix(strings.TrimSpace(word), "="+allOfGroup)
+			},
+		)
 		if notes[kueue.TopologyGroupsAnnotation] = strings.Join(words, ","); len(words) == 0 || words[0] == "" {
 			delete(notes, kueue.TopologyGroupsAnnotation)
 		}

@@ -177,7 +177,9 @@ func TestAroundFaults(t *testing.T) {
 	exclusive.TopologyRequest = &kueue.PodSetTopologyRequest{PodSetSliceRequiredTopology: new("rack")}
 	inLayers := setOf("main", 4, "g", nil)
 	inLayers.TopologyRequest = &kueue.PodSetTopologyRequest{
-		PodsetSliceRequiredTopologyConstraints: []kueue.PodsetSliceRequiredTopologyConstraint{{Topology: "rack", Size: 2}},
+		PodsetSliceRequiredTopologyConstraints: []kueue.PodsetSliceRequiredTopologyConstraint{
+			{Topology: "rack", Size: 2},
+		},
 	}
 	preferring := setOf("main", 4, "g", nil)
 	preferring.TopologyRequest = &kueue.PodSetTopologyRequest{Preferred: new("rack")}
