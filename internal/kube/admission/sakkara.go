@@ -90,8 +90,8 @@ type SakkaraOutcome struct {
 	Done time.Time
 }
 
-// SakkaraOutcomeOf is false if there is nothing to tell of the pods of a group's Workload, of which so many have to have
-// a node.
+// SakkaraOutcomeOf is false if there is nothing to tell of the pods of a group's Workload, of which so many have to
+// have a node.
 func SakkaraOutcomeOf(w *kueue.Workload, pods []*corev1.Pod, total int) (is SakkaraOutcome, some bool) {
 	if convert.Evicted(w) && w.Status.Admission != nil {
 		return SakkaraOutcome{Lost: true}, true

@@ -18,8 +18,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/sakkara"
 )
 
-// Pods of a job may be a group of Sakkara's, by a label of their templates. As long as the job waits, a ConfigMap of its
-// namespace, or one that it has as a component, says how near they are.
+// Pods of a job may be a group of Sakkara's, by a label of their templates. As long as the job waits, a ConfigMap of
+// its namespace, or one that it has as a component, says how near they are.
 
 const (
 	// groupMissingPause is after how long a ConfigMap that is missing or wrong is looked at again, and groupRefresh one

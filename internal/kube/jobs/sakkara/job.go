@@ -32,8 +32,8 @@ func OfJob(sets []kueue.PodSet) (string, error) {
 	return group, nil
 }
 
-// Around has those pods of a job that are of the group be placed as it says, besides what they say themselves, which holds
-// within: see jobs.Outer. indexes are the labels by which pods of sets tell their numbers, known the levels of all
+// Around has those pods of a job that are of the group be placed as it says, besides what they say themselves, which
+// holds within: see jobs.Outer. indexes are the labels by which pods of sets tell their numbers, known the levels of all
 // Topologies. An error names what does not go together, and nothing is changed then.
 func (g *Group) Around(sets []kueue.PodSet, indexes map[kueue.PodSetReference]string, known []string) error {
 	near, err := g.Near(known)
