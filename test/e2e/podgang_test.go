@@ -115,7 +115,7 @@ spec:
   scope: Namespaced
   names: {kind: PodGroup, listKind: PodGroupList, plural: podgroups, singular: podgroup}
   versions:
-  - {name: `+version+`, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+  - {name: `+version+`, served: true, storage: true, subresources: {status: {}}, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
 `), crd); err != nil {
 		t.Fatal(err)
 	}

@@ -33,6 +33,19 @@ func sakkaraPods(t *testing.T, c client.Client, group string, names ...string) {
 	}
 }
 
+// sakkaraJob is a Job whose pods are a group, of one GPU each.
+func sakkaraJob(name string, pods int) string {
+	return fmt.Sprintf(
+		`{apiVersion: batch/v1, kind: Job, metadata: {name: %[1]s, labels: {kueue.x-k8s.io/queue-name: default-queue}}, spec: {
+  parallelism: %[2]d, completions: %[2]d, completionMode: Indexed, template: {
+    metadata: {labels: {sakkara.group.name: %[1]s}}, spec: {
+      schedulerName: sakkara-scheduler, restartPolicy: Never, terminationGracePeriodSeconds: 0, containers: [{
+        name: c, image: busybox, command: [sleep, "1000000"], resources: {limits: {nvidia.com/gpu: 1}}}]}}}}`,
+		name,
+		pods,
+	)
+}
+
 func numbered(name string, n int) []string {
 	out := make([]string, n)
 	for i := range out {
@@ -67,8 +80,8 @@ func shares(t *testing.T, group string, want ...int) func() string {
 }
 
 // Groups that are written for Sakkara run as their ConfigMaps say, with ranks, and are told where they are: its own
-// stories of eight pods in two racks and of six pods with two to four on a node; one whose ConfigMap comes later; and
-// one that contradicts itself.
+// stories of eight pods in two racks and of six pods with two to four on a node; one whose ConfigMap comes later; a
+// Job's, and one in an AppWrapper with its ConfigMap; and one that contradicts itself.
 func TestGroupsOfSakkara(t *testing.T) {
 	awaitEmpty(t, "blue", "red")
 	for name, rack := range map[string]string{"node-0": "small", "node-1": "large", "node-2": "large"} {
@@ -138,6 +151,35 @@ func TestGroupsOfSakkara(t *testing.T) {
 	)
 	create(t, alice, sakkaraGroup("late", 2, `{"node": {"type": "spread", "hard": true}}`), "blue")
 	eventually(t, "it runs, one pod on a node", shares(t, "late", 1, 1))
+	create(t, alice, sakkaraJob("job", 4), "blue")
+	eventually(
+		t,
+		"a job is told what it waits for",
+		says(`no ConfigMap with label sakkara.group whose key name is "job"`),
+	)
+	create(t, alice, sakkaraGroup("job", 4, `{"node": {"type": "spread", "partitions": 2}}`), "blue")
+	eventually(t, "it runs, two pods on each of two nodes", shares(t, "job", 2, 2))
+	create(t, alice, fmt.Sprintf(
+		`{apiVersion: workload.codeflare.dev/v1beta2, kind: AppWrapper, metadata: {name: whole, labels: {kueue.x-k8s.io/queue-name: default-queue}},
+		spec: {components: [{template: %s}, {template: %s}]}}`,
+		sakkaraGroup("whole", 2, `{"node": {"hard": true}}`),
+		sakkaraJob("whole", 2),
+	), "blue")
+	eventually(t, "a job with its ConfigMap beside it runs on one node", shares(t, "whole", 2))
+	eventually(t, "and that is told", func() string {
+		var m corev1.ConfigMap
+		if err := admin.Get(
+			t.Context(),
+			types.NamespacedName{Namespace: "blue", Name: "whole-group"},
+			&m,
+		); err != nil {
+			return err.Error()
+		}
+		if m.Data["status"] != "Bound" || !strings.Contains(m.Data["rank"], ",1)]") {
+			return fmt.Sprintf("it says %v", m.Data)
+		}
+		return ""
+	})
 	create(t, alice, sakkaraGroup("odd", 3, `{"rack": {"partitions": 2}}`), "blue")
 	sakkaraPods(t, alice, "odd", numbered("odd", 3)...)
 	eventually(

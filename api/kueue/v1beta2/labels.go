@@ -150,6 +150,13 @@ const (
 	// PodsRefusedAnnotation on a Workload is why the API server lets no pods of its job be made,
 	// which was found out when it had quota: the Workload is held until they may be.
 	PodsRefusedAnnotation = "mlbatch.dev/pods-refused"
+	// GroupAwaitedAnnotation on a Workload is what is missing or wrong of the group of Sakkara's that pods of its job
+	// are of: the Workload is held until it is there, and right.
+	GroupAwaitedAnnotation = "mlbatch.dev/group-awaited"
+	// SakkaraGroupAnnotation on a Workload names the group of Sakkara's as whose constraints say its pods are placed.
+	SakkaraGroupAnnotation = "mlbatch.dev/sakkara-group"
+	// ToldOfAnnotation on the ConfigMap of a group of Sakkara's names the Workload whose outcome is written there.
+	ToldOfAnnotation = "mlbatch.dev/told-of"
 	// WorkloadAnnotation on a pod names its Workload.
 	WorkloadAnnotation = "kueue.x-k8s.io/workload"
 	// WorkloadSliceNameAnnotation names the first slice of an elastic job.

@@ -48,7 +48,9 @@ type subject struct {
 	shape []strict.Problem
 	pods  []pods
 	// inside is true of components of an AppWrapper.
-	inside  bool
+	inside bool
+	// all are the documents of which it is one.
+	all     []manifest.Document
 	options *Options
 }
 
@@ -120,7 +122,7 @@ func subjects(docs []manifest.Document, o *Options) []*subject {
 }
 
 func newSubject(known *runtime.Scheme, doc manifest.Document, all []manifest.Document, o *Options) *subject {
-	s := &subject{doc: doc, options: o}
+	s := &subject{doc: doc, all: all, options: o}
 	gvk := doc.GVK()
 	list := kinds.All()
 	if i := slices.IndexFunc(list, func(k jobs.Kind) bool {

@@ -167,6 +167,30 @@ func wrapped(metadata string) string {
 	return "apiVersion: workload.codeflare.dev/v1beta2\nkind: AppWrapper\n" + metadata + "\nspec:\n  components:\n  - template:\n" + inner + "\n"
 }
 
+// groupedJob is a Job in order whose pods are a group of Sakkara's.
+func groupedJob(annotation string) string {
+	return strings.Replace(
+		job("", "", "", ""),
+		"  template:\n",
+		"  template:\n    metadata: {labels: {sakkara.group.name: g}, annotations: {"+annotation+"}}\n",
+		1,
+	)
+}
+
+func groupConfig(size, constraints string) string {
+	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m, labels: {sakkara.group: ''}}\ndata: {name: g, size: '" + size +
+		"', constraints: '" + constraints + "'}\n"
+}
+
+// inWrapper is an AppWrapper with some components.
+func inWrapper(components ...string) string {
+	out := "apiVersion: workload.codeflare.dev/v1beta2\nkind: AppWrapper\nmetadata: {name: w}\nspec:\n  components:\n"
+	for _, c := range components {
+		out += "  - template:\n      " + strings.ReplaceAll(strings.TrimSpace(c), "\n", "\n      ") + "\n"
+	}
+	return out
+}
+
 // cluster has two nodes with 4 CPUs and a queue with 6.
 func cluster(t *testing.T) *lint.Cluster {
 	t.Helper()
@@ -288,6 +312,14 @@ func TestMore(t *testing.T) {
 		"OverQuota":    {"more than all have", job("", "  parallelism: 3\n  completions: 3", "", "limits: {cpu: 2, memory: 23Gi}"), true, []string{"no node", "it asks for 69Gi of memory, and its queue blue and all that lend to it have 64Gi"}},
 		"SakkaraTree":  {"it has no tree", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {sakkara.topology: ''}}\ndata: {name: t}", false, []string{"ConfigMap a: data.tree: tree: write a JSON object"}},
 		"SakkaraName":  {"no pod is of it", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {sakkara.group: ''}}\ndata: {size: '2'}", false, []string{"data.name: name: name the group"}},
+		"SakkaraJob":   {"its group is of another size", groupedJob("") + "---\n" + groupConfig("3", "{}"), false, []string{"f:7:1: error: Job a: spec: ConfigMap m: size: it is 3, and the job has 1 pods with the label sakkara.group.name: g"}},
+		"SakkaraFits":  {"it goes with its ConfigMap", groupedJob("") + "---\n" + groupConfig("1", "{}"), false, nil},
+		"SakkaraNone":  {"its ConfigMap may be in the cluster", groupedJob(""), false, nil},
+		"SakkaraAway":  {"a ConfigMap of another namespace never counts", groupedJob("") + "---\n" + strings.Replace(groupConfig("3", "{}"), "name: m", "name: m, namespace: red", 1), false, nil},
+		"SakkaraTwo":   {"nothing says which", groupedJob("") + "---\n" + groupConfig("1", "{}") + "---\n" + strings.Replace(groupConfig("1", "{}"), "name: m", "name: l", 1), false, []string{`spec: ConfigMaps m and l have "g" for their key name`}},
+		"SakkaraBoth":  {"pods and group say it", groupedJob("kueue.x-k8s.io/podset-preferred-topology: rack") + "---\n" + groupConfig("1", `{"rack": {"hard": true}}`), false, []string{"constraints: pods main say by annotation kueue.x-k8s.io/podset-preferred-topology"}},
+		"SakkaraOdd":   {"it is told of the ConfigMap", groupedJob("") + "---\n" + groupConfig("x", "{}"), false, []string{"ConfigMap m: data.size"}},
+		"SakkaraIn":    {"it is made with the job", inWrapper(groupedJob(""), groupConfig("2", "{}")), false, []string{"AppWrapper w: spec: ConfigMap m: size: it is 2"}},
 		"ConfigMap":    {"it is none of Sakkara's", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {size: x}", false, nil},
 		"Class":        {"the cluster knows its own", job("", "", "      priorityClassName: high-priority", ""), true, nil},
 	} {

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
@@ -159,7 +161,7 @@ func Rules() []Rule {
 		{
 			"sakkara",
 			finding.Error,
-			"a ConfigMap of a group or a tree of Sakkara's that contradicts itself: the pods of the group wait",
+			"a ConfigMap of a group or a tree of Sakkara's that contradicts itself, or a job that does not go with that of its group: the pods wait",
 			"mend the key that the message names",
 			false,
 			ofSakkara,
@@ -203,7 +205,7 @@ func Rules() []Rule {
 func ofSakkara(s *subject) []hit {
 	m, is := s.typed.(*corev1.ConfigMap)
 	if !is {
-		return nil
+		return ofSakkaraGroup(s)
 	}
 	var err error
 	if _, labelled := m.Labels[sakkara.GroupLabel]; labelled {
@@ -216,6 +218,74 @@ func ofSakkara(s *subject) []hit {
 	}
 	key := err.Error()
 	return []hit{{path: "data." + key[:strings.IndexAny(key, ".:")], message: key}}
+}
+
+// ofSakkaraGroup asks whether the pods of a job go with the ConfigMap of their group, if that is among the documents.
+func ofSakkaraGroup(s *subject) []hit {
+	if s.kind == nil || s.inside {
+		return nil
+	}
+	facts, err := s.kind.Read(s.job)
+	if err != nil {
+		return nil // what is wrong with it, other rules say
+	}
+	jobs.Near(facts.PodSets, "")
+	name, err := sakkara.OfJob(facts.PodSets)
+	if err == nil {
+		err = joinFault(s, name, &facts)
+	}
+	if err == nil {
+		return nil
+	}
+	return []hit{{path: "spec", message: err.Error()}}
+}
+
+// joinFault says what of a job's pods does not go with the group that they are of; nil where its ConfigMap is not known.
+func joinFault(s *subject, name string, facts *jobs.Facts) error {
+	maps := s.groupMaps(name)
+	switch {
+	case name == "" || len(maps) == 0:
+		return nil
+	case len(maps) > 1:
+		return fmt.Errorf("ConfigMaps %s and %s have %q for their key name: leave one of them",
+			maps[0].Name, maps[1].Name, name)
+	}
+	g, err := sakkara.ReadGroup(maps[0].Data)
+	if err != nil {
+		return nil //nolint:nilerr // it is told of the ConfigMap
+	}
+	if _, err := g.Near(nil); err != nil {
+		return nil //nolint:nilerr // as above
+	}
+	if err := g.Around(facts.PodSets, facts.Indexes, nil); err != nil {
+		return fmt.Errorf("ConfigMap %s: %w", maps[0].Name, err)
+	}
+	return nil
+}
+
+// groupMaps are the ConfigMaps of a group that are among the documents, or inside the job.
+func (s *subject) groupMaps(group string) (out []corev1.ConfigMap) {
+	add := func(o *unstructured.Unstructured) {
+		var m corev1.ConfigMap
+		if o == nil || o.GetKind() != "ConfigMap" || o.GetNamespace() != "" && o.GetNamespace() != s.namespace() ||
+			runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &m) != nil {
+			return
+		}
+		if _, labelled := m.Labels[sakkara.GroupLabel]; labelled && m.Data["name"] == group {
+			out = append(out, m)
+		}
+	}
+	for i := range s.all {
+		add(s.all[i].Object)
+	}
+	if s.kind.Queueing.Components == nil {
+		return out
+	}
+	components, _ := s.kind.Queueing.Components(s.job, jobs.Schedulers{}) // what is wrong, other rules say
+	for i := range components {
+		add(components[i].Object)
+	}
+	return out
 }
 
 func groupFault(data map[string]string) error {

@@ -395,6 +395,9 @@ func held(w *kueue.Workload) string {
 			kueue.PriorityClassLabel,
 		)
 	}
+	if why := w.Annotations[kueue.GroupAwaitedAnnotation]; why != "" && w.Status.Admission == nil {
+		return "its pods are placed as their group says, and there is something to mend: " + why
+	}
 	if why := w.Annotations[kueue.PodsRefusedAnnotation]; why != "" && w.Status.Admission == nil {
 		return "its pods may not be made, which is tried again by itself: " + why
 	}

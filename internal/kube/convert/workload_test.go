@@ -140,6 +140,22 @@ func TestWorkload(t *testing.T) {
 			why:  "said explicitly",
 			make: []func(*kueue.Workload){func(w *kueue.Workload) { w.Spec.Active = new(true) }},
 		},
+		"its group is missing": {
+			why: "nothing says how near its pods are",
+			make: []func(*kueue.Workload){
+				func(w *kueue.Workload) { w.Annotations[kueue.GroupAwaitedAnnotation] = "size: x" },
+			},
+			want: func(w *core.Workload) {
+				w.Held = "its pods are placed as their group says, and there is something to mend: size: x"
+			},
+		},
+		"its group is missing once it has quota": {
+			why: "it counts no more",
+			make: []func(*kueue.Workload){admitted, func(w *kueue.Workload) {
+				w.Annotations[kueue.GroupAwaitedAnnotation] = "size: x"
+			}},
+			want: func(w *core.Workload) { w.Admission = holds },
+		},
 		"its priority class is missing": {
 			why: "a wrong priority would order it wrongly",
 			make: []func(*kueue.Workload){

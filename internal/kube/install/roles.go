@@ -289,6 +289,8 @@ func controllerRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		rules,
 		allow(podmeta.NativeGroup, follow(), "podgroups", "compositepodgroups"),
 		allow(podmeta.NativeGroup, []string{"patch"}, "podgroups/status", "compositepodgroups/status"),
+		// They are told how their pods stand, where there are any: see tellKAI of controllers/podgroup.
+		allow(podmeta.KAIGroup, []string{"patch"}, "podgroups/status"),
 	)
 	return append(
 		rules,

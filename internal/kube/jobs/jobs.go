@@ -27,6 +27,9 @@ type Facts struct {
 	Suspended bool
 	// PodSets are the pods it would run if started now, as the user wrote them.
 	PodSets []kueue.PodSet
+	// Indexes are the labels by which pods of sets tell their numbers in them, for sets of which nothing else says how
+	// near they are (kueue.PodSetTopologyRequest.PodIndexLabel); left out are sets whose pods tell none.
+	Indexes map[kueue.PodSetReference]string
 	// Reclaimable are pods that ended well and will not be replaced.
 	Reclaimable []kueue.ReclaimablePod
 	// Active is true while the job may still own unfinished pods.

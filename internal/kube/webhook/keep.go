@@ -16,6 +16,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/sakkara"
 )
 
 // staysSuspended tells a user who asks a running job to be suspended that the admission
@@ -98,7 +99,7 @@ func (c Cluster) original(
 	case err != nil:
 		return nil, fmt.Errorf("look up Workload %s: %w", name, err)
 	}
-	return w.Spec.PodSets, nil
+	return sakkara.Authored(w), nil
 }
 
 // keepQueueing leaves in a job's metadata what was given to it when it was

@@ -203,7 +203,8 @@ func TestJobsWithGroupsOfTheirOwn(t *testing.T) {
 			"scheduling.volcano.sh/group-name",
 			"annotation scheduling.volcano.sh/group-name of pods has no effect",
 		},
-		"none": {},
+		"none":    {},
+		"sakkara": {"labels", "sakkara.group.name", ""},
 		"kubernetes": {
 			"spec",
 			"schedulingGroup",

@@ -23,6 +23,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/composite"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/sakkara"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 )
 
@@ -68,12 +69,14 @@ func podRestoreConditions() []admissionregistrationv1.MatchCondition {
 
 // podPlaceConditions leave out pods that mlbatch's scheduler binds, under one of its names: it
 // knows where they go. They are those of queued jobs, whoever makes them. The names are one text,
-// so that a chart can fill them in.
+// so that a chart can fill them in. Pods of a group of Sakkara's are told their ranks before they are bound.
 func podPlaceConditions(names []string) []admissionregistrationv1.MatchCondition {
 	return []admissionregistrationv1.MatchCondition{{
 		Name: "of-another-scheduler",
 		Expression: "object.metadata.?annotations[?'" + kueue.WorkloadAnnotation + "'].orValue('') != '' && " +
-			"!'," + strings.Join(names, ",") + ",'.contains(',' + object.spec.?schedulerName.orValue('') + ',')",
+			"(!'," + strings.Join(names, ",") + ",'.contains(',' + object.spec.?schedulerName.orValue('') + ',') || " +
+			entryOf("object.metadata", "labels", sakkara.MemberLabel) + " != '' && " +
+			entryOf("object.metadata", "labels", sakkara.RankLabel) + " == '')",
 	}}
 }
 
@@ -412,7 +415,8 @@ func (h *podHandler) place(_ context.Context, req admission.Request) admission.R
 	if err != nil {
 		return malformed(err)
 	}
-	if h.schedulers.Own(p.Spec.SchedulerName) || p.Spec.NodeName != "" || podmeta.Unplaced(p) {
+	ranked := p.Labels[sakkara.MemberLabel] != "" && p.Labels[sakkara.RankLabel] == ""
+	if h.schedulers.Own(p.Spec.SchedulerName) && !ranked || p.Spec.NodeName != "" || podmeta.Unplaced(p) {
 		return e.response()
 	}
 	if err := e.add(map[string]any{"name": kueue.TopologyGate}, "spec", "schedulingGates"); err != nil {

@@ -219,6 +219,7 @@ func TestPodsOfAnotherSchedulerWaitForTheirNode(t *testing.T) {
 		"part, with a gate":           {why: "that of its author stays", path: placePod, new: counted("schedulingGates: [{name: example.com/mine}]"), schedulers: stock, gates: "example.com/mine kueue.x-k8s.io/topology"},
 		"part, asked twice":           {why: "once is enough", path: placePod, new: counted("schedulingGates: [{name: kueue.x-k8s.io/topology}]"), schedulers: stock, gates: "kueue.x-k8s.io/topology"},
 		"part, of ours":               {why: "by another name than most", path: placePod, new: counted("schedulerName: mine"), schedulers: jobs.Schedulers{Given: "mine", Ours: []string{"mine"}}, scheduler: "mine"},
+		"part, of a group":            {why: "it is told its rank before it has a node", path: placePod, new: podText("blue", "kueue.x-k8s.io/podset: main, sakkara.group.name: g", workloadNote, ownedBy("Job"), "schedulerName: mine"), schedulers: jobs.Schedulers{Given: "mine", Ours: []string{"mine"}}, scheduler: "mine", gates: "kueue.x-k8s.io/topology"},
 		"part, with a node":           {why: "it has one", path: placePod, new: counted("nodeName: n1"), schedulers: stock},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -423,8 +424,15 @@ func TestPodPlaceConditions(t *testing.T) {
 		"like one of ours":    {workloadNote, "schedulerName: sakkara-", true},
 		"ours, an old name":   {workloadNote, "schedulerName: sakkara", false},
 		"not of a job":        {"", "schedulerName: default-scheduler", false},
+		"of a group":          {workloadNote, "schedulerName: sakkara", true},
+		"with its rank":       {workloadNote, "schedulerName: sakkara", false},
+		"a group, no job":     {"", "schedulerName: sakkara", false},
 	} {
-		is := podText("blue", "kueue.x-k8s.io/podset: main", tc.notes, ownedBy("Job"), tc.spec)
+		more := map[string]string{
+			"of a group": ", sakkara.group.name: g", "a group, no job": ", sakkara.group.name: g",
+			"with its rank": ", sakkara.group.name: g, sakkara.member.rank: '0'",
+		}
+		is := podText("blue", "kueue.x-k8s.io/podset: main"+more[name], tc.notes, ownedBy("Job"), tc.spec)
 		if got := called(t, hook, written(t, "", jobController, "", is, "")); got != tc.want {
 			t.Errorf("%s: called is %v, want %v", name, got, tc.want)
 		}

@@ -47,7 +47,7 @@ func unheededRetries(k *jobs.Kind, was, is metav1.Object) []string {
 	}
 }
 
-// unheededGroups tells of groups that pods of a job name besides.
+// unheededGroups tells of groups that pods of a job name besides. One of Sakkara's is heeded.
 func unheededGroups(r jobs.Adapter, is jobs.Object) []string {
 	facts, err := r.Read(is)
 	if err != nil {
@@ -55,7 +55,9 @@ func unheededGroups(r jobs.Adapter, is jobs.Object) []string {
 	}
 	var templates []jobs.PodTemplate
 	for i := range facts.PodSets {
-		templates = append(templates, jobs.PodTemplate{Template: &facts.PodSets[i].Template})
+		t := facts.PodSets[i].Template.DeepCopy()
+		delete(t.Labels, sakkara.MemberLabel)
+		templates = append(templates, jobs.PodTemplate{Template: t})
 	}
 	return groupsOf(templates)
 }

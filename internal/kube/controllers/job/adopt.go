@@ -22,6 +22,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/apply"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/sakkara"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 )
 
@@ -159,7 +160,7 @@ func outgrown(s facts) (step, bool, error) {
 	}
 	asks := s.facts.PodSets
 	if startedBefore(w) { // without what the job may carry of that
-		restored, mended, err := s.restored(sized(w.Spec.PodSets, asks))
+		restored, mended, err := s.restored(sized(sakkara.Authored(w), asks))
 		if err != nil || !mended {
 			return step{}, false, err
 		}
@@ -215,7 +216,7 @@ func ended(s facts) (step, error) {
 	if c.Reason != kueue.ReasonFailedToStart || s.prebuilt != "" || s.workload.DeletionTimestamp != nil {
 		return step{}, nil
 	}
-	restored, mended, err := s.restored(sized(s.workload.Spec.PodSets, s.facts.PodSets))
+	restored, mended, err := s.restored(sized(sakkara.Authored(s.workload), s.facts.PodSets))
 	if err != nil || !mended {
 		return step{}, err
 	}
@@ -224,13 +225,28 @@ func ended(s facts) (step, error) {
 		return step{}, err
 	}
 	if s.workload.Spec.QueueName == kueue.LocalQueueName(s.queue) &&
-		equality.Semantic.DeepEqual(s.workload.Spec.PodSets, facts.PodSets) {
+		sameAsks(s, facts.PodSets) {
 		return step{}, nil
 	}
 	return step{remove: s.workload, tell: &jobEvent{
 		reason:  "DeletedWorkload",
 		message: "Deleted Workload " + s.workload.Name + ", because the job, which could not start, changed",
 	}}, nil
+}
+
+// sameAsks reports whether a job that could not start asks for what its Workload has: how near its pods are is known of
+// those alone that wait.
+func sameAsks(s facts, asks []kueue.PodSet) bool {
+	has := sakkara.Authored(s.workload)
+	if s.workload.Annotations[kueue.SakkaraGroupAnnotation] != "" {
+		has, asks = slices.Clone(has), slices.Clone(asks)
+		for _, sets := range [][]kueue.PodSet{has, asks} {
+			for i := range sets {
+				sets[i].TopologyRequest = nil
+			}
+		}
+	}
+	return equality.Semantic.DeepEqual(has, asks)
 }
 
 // outOfSync ends a prebuilt Workload that is not for the pods of its job.

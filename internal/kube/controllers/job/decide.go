@@ -16,6 +16,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/sakkara"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 )
 
@@ -61,6 +62,8 @@ type facts struct {
 	// ownDomains are the claim templates of ComputeDomains that the job's author made, by the pod sets that
 	// are in them.
 	ownDomains map[kueue.PodSetReference]string
+	// sakkara is the group of Sakkara's that pods of it are of, as long as it waits.
+	sakkara ofGroup
 	// tried: it was found out whether its pods may be made, and refusal says why not, "" if they
 	// may. triesAgain is when to look again because of that, 0 for never.
 	tried      bool
@@ -291,6 +294,9 @@ func givenTo(w *kueue.Workload, name kueue.PodSetReference) (int32, bool) {
 // create makes the workload, also of a job that has no queue: it is where the user
 // looks to see why the job does not run.
 func create(s facts) step {
+	if s.sakkara.awaits != "" && s.queue != "" {
+		return step{create: true, tell: groupMismatch(s)}
+	}
 	if c := s.priority.Awaited; c != "" && s.queue != "" {
 		return step{create: true, tell: &jobEvent{
 			reason:  "Held",
@@ -308,11 +314,24 @@ func create(s facts) step {
 	}}
 }
 
+// groupMismatch tells what is missing or wrong of the group that pods of a job are of.
+func groupMismatch(s facts) *jobEvent {
+	return &jobEvent{reason: "GroupMismatch", warning: true, message: s.sakkara.awaits}
+}
+
+// sooner is the shorter of two times, of which 0 is none.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}
+
 // stop takes a job one step towards being suspended and restored.
 func stop(s facts, reason, message string) (step, error) {
 	var original []kueue.PodSet
 	if s.workload != nil {
-		original = s.workload.Spec.PodSets
+		original = sakkara.Authored(s.workload)
 	}
 	next, err := s.adapter.Stop(s.job, original)
 	if err != nil || equality.Semantic.DeepEqual(s.job, next) {
@@ -401,7 +420,7 @@ func keepInStep(s facts) (step, error) {
 	want.QueueName = kueue.LocalQueueName(s.queue)
 	awaited := s.priority.Waiting(w, want)
 	want.MaximumExecutionTimeSeconds = admission.ExecutionTime(s.job)
-	restored, mended, err := s.restored(sized(w.Spec.PodSets, s.facts.PodSets))
+	restored, mended, err := s.restored(sized(sakkara.Authored(w), s.facts.PodSets))
 	if err != nil || !mended {
 		return step{}, err
 	}
@@ -431,6 +450,8 @@ func keepInStep(s facts) (step, error) {
 		once == w.Annotations[kueue.EndsOnceAnnotation] &&
 		later(s.facts) == w.Annotations[kueue.LaterPodSetsAnnotation] &&
 		domainNote(&s) == w.Annotations[kueue.ComputeDomainPodSetsAnnotation] &&
+		s.sakkara.name == w.Annotations[kueue.SakkaraGroupAnnotation] &&
+		s.sakkara.awaits == w.Annotations[kueue.GroupAwaitedAnnotation] &&
 		w.Annotations[kueue.FewerPodsAnnotation] == ""
 	refused := w.Annotations[kueue.PodsRefusedAnnotation]
 	if s.tried {
@@ -447,21 +468,26 @@ func keepInStep(s facts) (step, error) {
 			kueue.FewerPodsAnnotation:            "",
 			kueue.AfterAnnotation:                after,
 			kueue.PodsRefusedAnnotation:          refused,
+			kueue.SakkaraGroupAnnotation:         s.sakkara.name,
+			kueue.GroupAwaitedAnnotation:         s.sakkara.awaits,
 		}
 		if after != w.Annotations[kueue.AfterAnnotation] {
 			notes[kueue.AfterStateAnnotation] = "" // what was found out was about other jobs
 		}
-		return step{
-			spec:  want,
-			notes: notes,
-			tell: &jobEvent{
-				reason:  "UpdatedWorkload",
-				message: "Updated Workload " + w.Name + ", because the job changed while it waited",
-			},
-		}, nil
+		tell := &jobEvent{
+			reason:  "UpdatedWorkload",
+			message: "Updated Workload " + w.Name + ", because the job changed while it waited",
+		}
+		switch {
+		case s.sakkara.awaits != w.Annotations[kueue.GroupAwaitedAnnotation] && s.sakkara.awaits != "":
+			tell = groupMismatch(s)
+		case s.sakkara.name != "":
+			tell.message = "Updated Workload " + w.Name + ", because the job or its group changed while it waited"
+		}
+		return step{spec: want, notes: notes, tell: tell}, nil
 	}
 	st := tellDone(s, givenBack(s))
-	st.again = s.triesAgain
+	st.again = sooner(s.triesAgain, s.sakkara.again)
 	return st, nil
 }
 
@@ -525,7 +551,7 @@ func start(s facts) (step, error) {
 	}
 	clean := s.job
 	if startedBefore(s.workload) {
-		restored, mended, err := s.restored(s.workload.Spec.PodSets)
+		restored, mended, err := s.restored(sakkara.Authored(s.workload))
 		if err != nil || !mended {
 			return step{}, err
 		}

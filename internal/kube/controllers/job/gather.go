@@ -44,7 +44,6 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (fac
 		return r.unread(ctx, s, stands, whole)
 	}
 	jobs.Near(s.facts.PodSets, "")
-	jobs.NearAsJobSays(s.job.GetAnnotations(), s.facts.PodSets)
 	if s.keepsDone = r.opts.NoReclaimablePods; s.keepsDone {
 		s.facts.Reclaimable = nil
 	}
@@ -53,13 +52,17 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (fac
 		s.foreign = stands == deeper && whole != nil && !counted(s.facts, whole)
 		return s, true, nil
 	}
+	if err := r.workloads(ctx, &s); err != nil {
+		return s, false, err
+	}
+	if err := r.joinGroup(ctx, &s); err != nil {
+		return s, false, err
+	}
+	jobs.NearAsJobSays(s.job.GetAnnotations(), s.facts.PodSets)
 	if err := r.ownDomainsOf(ctx, &s); err != nil {
 		return s, false, err
 	}
 	if s.priority, err = admission.PriorityOf(ctx, r.opts.Client, s.job, s.facts.PodSets); err != nil {
-		return s, false, err
-	}
-	if err := r.workloads(ctx, &s); err != nil {
 		return s, false, err
 	}
 	w := s.workload

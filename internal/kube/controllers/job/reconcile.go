@@ -96,6 +96,8 @@ type reconciler struct {
 	passed *cache.LRUExpireCache
 	// made are the Workloads that were made, until the cache shows them.
 	made memo.Table[made]
+	// reported is what ConfigMaps of groups of Sakkara's were told of jobs.
+	reported memo.Table[string]
 	// ready is since when the pods of jobs are all ready.
 	ready memo.Since
 }
@@ -129,6 +131,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.waiting.forget(req.NamespacedName)
 		r.trials.Forget(req.NamespacedName)
 		r.made.Forget(req.NamespacedName)
+		r.reported.Forget(req.NamespacedName)
 		r.ready.Forget(req.NamespacedName)
 		return reconcile.Result{}, err
 	}
@@ -165,7 +168,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("%s %s: %w", r.adapter.GVK().Kind, req.NamespacedName, err)
 	}
-	return reconcile.Result{RequeueAfter: next.again}, nil
+	err = r.report(ctx, &s)
+	if apierrors.IsConflict(err) {
+		next.again, err = conflictPause, nil
+	}
+	return reconcile.Result{RequeueAfter: next.again}, err
 }
 
 // made is that a job's Workload was made: of which job, and when.
@@ -389,6 +396,12 @@ func (r *reconciler) annotations(s facts) map[string]string {
 	}
 	if sets := later(s.facts); sets != "" {
 		out[kueue.LaterPodSetsAnnotation] = sets
+	}
+	if s.sakkara.name != "" {
+		out[kueue.SakkaraGroupAnnotation] = s.sakkara.name
+	}
+	if s.sakkara.awaits != "" {
+		out[kueue.GroupAwaitedAnnotation] = s.sakkara.awaits
 	}
 	if sets := domainNote(&s); sets != "" {
 		out[kueue.ComputeDomainPodSetsAnnotation] = sets

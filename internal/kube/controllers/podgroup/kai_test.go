@@ -1,6 +1,7 @@
 package podgroup
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/yaml"
 
@@ -81,6 +83,9 @@ func TestGroupsWithinAPodGroup(t *testing.T) {
 		t.Fatalf("it waits for %q", told)
 	}
 	mended := ofKAI(t, "blue", spec("block"))
+	if err := b.Client.Get(t.Context(), client.ObjectKeyFromObject(wrong), wrong); err != nil {
+		t.Fatal(err)
+	}
 	mended.SetResourceVersion(wrong.GetResourceVersion())
 	if err := b.Client.Update(t.Context(), mended); err != nil {
 		t.Fatal(err)
@@ -119,5 +124,94 @@ func TestGroupsWithinAPodGroup(t *testing.T) {
 	if s := pods[4].Spec.NodeSelector; podmeta.Group(&pods[4]) != "" || s["rack"] != "" ||
 		s["topology.example.com/block"] != "b1" {
 		t.Errorf("one of decode that is unlike the others is to go to %v", s)
+	}
+}
+
+// kaiStatusIs is what PodGroup g of KAI Scheduler is told, in words.
+func (b *bench) kaiStatusIs() string {
+	b.t.Helper()
+	o := ofKAI(b.t, "blue", "{}")
+	if err := b.Client.Get(b.t.Context(), types.NamespacedName{Namespace: "blue", Name: "g"}, o); err != nil {
+		b.t.Fatal(err)
+	}
+	status, _, _ := unstructured.NestedMap(o.Object, "status")
+	out := fmt.Sprintf(
+		"%v/%v/%v/%v",
+		status["pending"],
+		status["running"],
+		status["succeeded"],
+		status["failed"],
+	)
+	all, _, _ := unstructured.NestedSlice(o.Object, "status", "schedulingConditions")
+	for _, c := range all {
+		m, _ := c.(map[string]any)
+		out += fmt.Sprintf(" %v@%v=%v", m["type"], m["nodePool"], m["status"])
+		if m["nodePool"] == "default" {
+			out += fmt.Sprintf("(%v) #%v %v", m["message"], m["transitionID"], m["lastTransitionTime"])
+		}
+	}
+	return out
+}
+
+// A PodGroup of KAI Scheduler is told how many of its pods run, and what they wait for, once a second at most. What it
+// says of other pools of nodes stays, and pods that are not queued say nothing.
+func TestKAIPodGroupIsTold(t *testing.T) {
+	alone := func(p *corev1.Pod) { ofPodGroup(podmeta.KAIGroup)(p) }
+	b := newBench(t, managed("a", alone))
+	g := ofKAI(t, "blue", "{minMember: 2}")
+	if err := unstructured.SetNestedSlice(g.Object, []any{
+		map[string]any{"type": "UnschedulableOnNodePool", "nodePool": "gold", "status": "True"},
+	}, "status", "schedulingConditions"); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Client.Create(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Client.Status().Update(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	step := func() { b.time.SetTime(b.time.Now().Add(kaiPause)); b.settle("g") }
+	const gold, began = " UnschedulableOnNodePool@gold=True", "2026-03-01T12:00:01Z"
+	const waits, runs = " UnschedulableOnNodePool@default=True", " UnschedulableOnNodePool@default=False"
+	step()
+	if got, want := b.kaiStatusIs(), "1/0/0/0"+gold+waits+"(It waits until all of its 2 pods are created) #0 "+began; got != want {
+		t.Errorf("one is missing, and it is told %s, want %s", got, want)
+	}
+	if err := b.Client.Create(t.Context(), managed("b", alone)); err != nil {
+		t.Fatal(err)
+	}
+	step()
+	change(b, &kueue.Workload{}, "g", func(w *kueue.Workload) {
+		w.Status.Conditions = append(w.Status.Conditions, metav1.Condition{
+			Type:               kueue.WorkloadQuotaReserved,
+			Status:             metav1.ConditionFalse,
+			Reason:             "NoQuota",
+			Message:            "no GPU is left",
+			LastTransitionTime: metav1.NewTime(now),
+		})
+	})
+	if r, err := b.Reconcile(t.Context(), reconcile.Request{
+		NamespacedName: types.NamespacedName{Namespace: "blue", Name: "g"},
+	}); err != nil || r.RequeueAfter > kaiPause {
+		t.Errorf("it is told at once, or never: %v, %v", r, err)
+	}
+	step()
+	if got, want := b.kaiStatusIs(), "2/0/0/0"+gold+waits+"(no GPU is left) #0 "+began; got != want {
+		t.Errorf("it has no quota, and it is told %s, want %s", got, want)
+	}
+	b.admit("g")
+	step()
+	for _, name := range []string{"a", "b"} {
+		change(b, &corev1.Pod{}, name, func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning })
+	}
+	step()
+	got := b.kaiStatusIs()
+	if !strings.HasPrefix(got, "0/2/0/0"+gold+runs+"(<nil>) #1 2026") || strings.HasSuffix(got, began) {
+		t.Errorf("its pods run, and it is told %s", got)
+	}
+	b.toldKAI.Clear() // a restart
+	step()
+	if again := b.kaiStatusIs(); again != got {
+		t.Errorf("after a restart it is told %s, was %s", again, got)
 	}
 }

@@ -91,7 +91,7 @@ func (r *reconciler) open(ctx context.Context, s *facts) error {
 		group == podmeta.NativeGroup && !r.watches(mapping.GroupVersionKind)
 	var levels []string
 	if group == podmeta.KAIGroup { // their words for levels may be short
-		if levels, err = r.knownLevels(ctx); err != nil {
+		if levels, err = r.sakkara().Levels(ctx); err != nil {
 			return err
 		}
 	}

@@ -104,6 +104,8 @@ type reconciler struct {
 	told sync.Map
 	// reported is what the ConfigMaps of groups were told, for the same reason.
 	reported sync.Map
+	// toldKAI is what PodGroups of KAI Scheduler were told.
+	toldKAI sync.Map
 	// ready is since when the pods of units are all ready.
 	ready memo.Since
 }
@@ -202,6 +204,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if len(s.unit.Pods) == 0 {
 		r.told.Delete(req.NamespacedName)
 		r.reported.Delete(req.NamespacedName)
+		r.toldKAI.Delete(req.NamespacedName)
 		r.ready.Forget(req.NamespacedName)
 	}
 	next := decide(s)
@@ -235,6 +238,13 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	err = r.report(ctx, req.NamespacedName, &s)
 	if apierrors.IsConflict(err) {
 		next.again, err = conflictPause, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	again, err := r.tellKAI(ctx, req.NamespacedName, &s)
+	if again > 0 && (next.again == 0 || again < next.again) {
+		next.again = again
 	}
 	return reconcile.Result{RequeueAfter: next.again}, err
 }

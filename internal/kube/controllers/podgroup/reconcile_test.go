@@ -61,7 +61,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		}},
 	)
 	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(objects...).
-		WithStatusSubresource(&kueue.Workload{}, &corev1.Pod{}).
+		WithStatusSubresource(&kueue.Workload{}, &corev1.Pod{}, ofKAI(t, "", "{}")).
 		WithIndex(&corev1.Pod{}, UnitIndex, IndexUnit).
 		WithIndex(&corev1.Pod{}, admission.PodIndex, admission.IndexPod).
 		WithIndex(&schedulingv1beta1.PodGroup{}, composite.ParentIndex, composite.IndexParent).

@@ -12,6 +12,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/gang"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/sakkara"
 )
 
 // Pods of a gang that another scheduler binds are told their nodes by the rules by which
@@ -23,6 +24,8 @@ type release struct {
 	pod *corev1.Pod
 	// node is the only one that it may have; "" leaves the choice to its scheduler.
 	node string
+	// rank is what it is told of its rank in its group; "" if nothing is.
+	rank string
 }
 
 // stray is a pod that was told a node which its job does not have there any more.
@@ -78,7 +81,13 @@ func empty(t corev1.NodeSelectorTerm) bool {
 // plan says which pods of a gang are told which nodes. earlier are nodes that pods were told
 // and that are not seen yet. It depends on nothing but its arguments, and not on the order of
 // the pods.
-func plan(g gang.Gang, pods []*corev1.Pod, earlier map[types.UID]string, schedulers jobs.Schedulers) outcome {
+func plan(
+	g gang.Gang,
+	pods []*corev1.Pod,
+	earlier map[types.UID]string,
+	schedulers jobs.Schedulers,
+	ranked map[string]bool,
+) outcome {
 	var members []gang.Member
 	free, by := map[types.UID]*corev1.Pod{}, map[types.UID]*corev1.Pod{}
 	for _, p := range pods {
@@ -138,9 +147,10 @@ func plan(g gang.Gang, pods []*corev1.Pod, earlier map[types.UID]string, schedul
 			continue
 		}
 		if p := free[m.UID]; p != nil {
-			out.releases = append(out.releases, release{p, node})
+			out.releases = append(out.releases, release{pod: p, node: node})
 		}
 	}
+	ranks(g, ranked, members, by, out.releases)
 	return out
 }
 
@@ -186,9 +196,12 @@ func strays(g gang.Gang, members []gang.Member, pods map[types.UID]*corev1.Pod) 
 	return out
 }
 
-// placed returns a pod that may be scheduled, on a node if one is named.
-func placed(p *corev1.Pod, node string) *corev1.Pod {
+// placed returns a pod that may be scheduled, on a node if one is named, with its rank if it has one.
+func placed(p *corev1.Pod, node, rank string) *corev1.Pod {
 	out := p.DeepCopy()
+	if rank != "" {
+		metav1.SetMetaDataLabel(&out.ObjectMeta, sakkara.RankLabel, rank)
+	}
 	out.Spec.SchedulingGates = slices.DeleteFunc(
 		out.Spec.SchedulingGates,
 		func(g corev1.PodSchedulingGate) bool { return g.Name == kueue.TopologyGate },

@@ -57,7 +57,7 @@ func gates(names ...string) func(*corev1.Pod) {
 var held = gates(kueue.TopologyGate)
 
 func toldOf(node string) func(*corev1.Pod) {
-	return func(p *corev1.Pod) { *p = *placed(p, node) }
+	return func(p *corev1.Pod) { *p = *placed(p, node, "") }
 }
 
 func on(node string) func(*corev1.Pod) {
@@ -234,7 +234,7 @@ func TestPlan(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := text(plan(tc.gang, tc.pods, tc.earlier, others())); got != tc.want {
+			if got := text(plan(tc.gang, tc.pods, tc.earlier, others(), nil)); got != tc.want {
 				t.Errorf("%s:\n got %s\nwant %s", tc.why, got, tc.want)
 			}
 		})
@@ -265,7 +265,7 @@ func TestPlanKeepsToThePlaces(t *testing.T) {
 				Draw(t, "state")
 			pods = append(pods, a(fmt.Sprintf("p-%d", i), "s", states[state]))
 		}
-		out := plan(g, pods, nil, others())
+		out := plan(g, pods, nil, others(), nil)
 		have := map[string]int{}
 		begun := false
 		for _, p := range pods {
@@ -290,7 +290,7 @@ func TestPlanKeepsToThePlaces(t *testing.T) {
 			t.Fatalf("%d of %d pods start: %s", n, total, text(out))
 		}
 		slices.Reverse(pods)
-		if d := cmp.Diff(text(out), text(plan(g, pods, nil, others()))); d != "" {
+		if d := cmp.Diff(text(out), text(plan(g, pods, nil, others(), nil))); d != "" {
 			t.Fatalf("the order of the pods matters (-want +got):\n%s", d)
 		}
 	})
@@ -343,7 +343,7 @@ func TestPlaced(t *testing.T) {
 			p := a("p", "s", gates("example.com/mine", kueue.TopologyGate))
 			p.Spec.Affinity = tc.was
 			before := p.DeepCopy()
-			got := placed(p, tc.node)
+			got := placed(p, tc.node, "")
 			if d := cmp.Diff(tc.want, got.Spec.Affinity); d != "" {
 				t.Errorf("affinity (-want +got):\n%s", d)
 			}
@@ -388,7 +388,7 @@ func TestToldNothingByItsAuthor(t *testing.T) {
 		if node := told(p); node != "" {
 			t.Errorf("%s: it was told %s", why, node)
 		}
-		if got := placed(p, "n2"); why != "what matches nothing at all" && told(got) != "n2" {
+		if got := placed(p, "n2", ""); why != "what matches nothing at all" && told(got) != "n2" {
 			t.Errorf("%s: it was told n2, and %q is read", why, told(got))
 		}
 	}
@@ -405,7 +405,7 @@ func BenchmarkSurplus(b *testing.B) {
 				pods = append(pods, a(fmt.Sprintf("p-%d", i), "s", held))
 			}
 			for b.Loop() {
-				if out := plan(g, pods, nil, others()); len(out.releases) > 0 || out.waits == "" {
+				if out := plan(g, pods, nil, others(), nil); len(out.releases) > 0 || out.waits == "" {
 					b.Fatalf("%d are let go, the others wait: %q", len(out.releases), out.waits)
 				}
 			}

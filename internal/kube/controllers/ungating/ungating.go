@@ -154,8 +154,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.Client.Get(ctx, req.NamespacedName, w, client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	g := gang.FromWorkload(w)
-	out := plan(g, pods, earlier, r.Schedulers)
+	g, in := gang.FromWorkload(w), ranked(w)
+	if len(in) > 0 && len(earlier) > 0 {
+		return reconcile.Result{RequeueAfter: unseenPause}, nil
+	}
+	out := plan(g, pods, earlier, r.Schedulers, in)
 	if err := r.release(ctx, req.NamespacedName, out.releases); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -233,7 +236,11 @@ func (r *reconciler) release(ctx context.Context, w types.NamespacedName, all []
 		r.remember(w, x)
 		group.Go(func() error {
 			patch := client.MergeFromWithOptions(x.pod.DeepCopy(), client.MergeFromWithOptimisticLock{})
-			err := r.Client.Patch(ctx, placed(x.pod, x.node), patch)
+			node := x.node
+			if x.rank != "" && r.Schedulers.Own(x.pod.Spec.SchedulerName) {
+				node = ""
+			}
+			err := r.Client.Patch(ctx, placed(x.pod, node, x.rank), patch)
 			if err != nil {
 				r.forget(w, x)
 			}

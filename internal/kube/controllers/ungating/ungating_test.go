@@ -370,3 +370,43 @@ func TestManyAreExplainedInTurns(t *testing.T) {
 		w.clock.Step(again)
 	}
 }
+
+// Pods of a group that mlbatch's scheduler binds are let go with their ranks, together, and without a node. Until the
+// cache shows which ranks are taken none is given out.
+func TestGroupIsToldItsRanks(t *testing.T) {
+	w, ours := work("n1", "n2", "n3"), by("sakkara")
+	w.Spec.PodSets[0].Template.Labels = map[string]string{"sakkara.group.name": "g"}
+	b := newWorld(w, a("p-0", "s", held, ours), a("p-1", "s", held, ours))
+	if got, again := b.look(t); got != "" || again == 0 {
+		t.Fatalf("two of three pods: let go %q, looks again after %s", got, again)
+	}
+	if err := b.Client.Create(t.Context(), a("p-2", "s", held, ours)); err != nil {
+		t.Fatal(err)
+	}
+	b.freeze(t)
+	b.refuses["p-1"] = apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "p-1", nil)
+	if got, _ := b.look(t); got != "p-0@ p-2@" {
+		t.Fatalf("let go %q", got)
+	}
+	delete(b.refuses, "p-1")
+	if got, again := b.look(t); got != "" || again != unseenPause {
+		t.Errorf("let go %q, looks again after %s", got, again)
+	}
+	b.stale = nil
+	if got, _ := b.look(t); got != "p-1@" {
+		t.Errorf("let go %q", got)
+	}
+	for i, want := range []string{"0", "1", "2"} {
+		var p corev1.Pod
+		if err := b.Client.Get(
+			t.Context(),
+			types.NamespacedName{Namespace: "blue", Name: fmt.Sprintf("p-%d", i)},
+			&p,
+		); err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Labels["sakkara.member.rank"]; got != want {
+			t.Errorf("p-%d has rank %q", i, got)
+		}
+	}
+}

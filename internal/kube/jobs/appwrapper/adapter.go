@@ -48,6 +48,7 @@ func (Adapter) Read(o jobs.Object) (jobs.Facts, error) {
 		return jobs.Facts{}, fmt.Errorf("read AppWrapper %s/%s: %w", w.Namespace, w.Name, err)
 	}
 	facts := jobs.Facts{
+		Indexes:   map[kueue.PodSetReference]string{},
 		Suspended: w.Spec.Suspend,
 		Active:    active(w),
 		Ready:     meta.IsStatusConditionTrue(w.Status.Conditions, aw.PodsReady),
@@ -67,6 +68,11 @@ func (Adapter) Read(o jobs.Object) (jobs.Facts, error) {
 				Name: kueue.PodSetReference(ps.Name), Count: ps.Count, Template: ps.Template,
 				TopologyRequest: topologyRequest(ps),
 			})
+			// Where pods are numbered in subgroups, one number says nothing.
+			if index := optional(ps.Annotations, aw.TASPodIndexLabelAnnotation); index != nil &&
+				ps.Annotations[aw.TASSubGroupIndexLabelAnnotation] == "" {
+				facts.Indexes[kueue.PodSetReference(ps.Name)] = *index
+			}
 		}
 		of, sets := c.annotations(), facts.PodSets[first:]
 		group := fmt.Sprintf("component-%d", c.Index)

@@ -72,6 +72,7 @@ func (Adapter) Read(o jobs.Object) (jobs.Facts, error) {
 	index := ""
 	if ptr.Deref(j.Spec.CompletionMode, batchv1.NonIndexedCompletion) == batchv1.IndexedCompletion {
 		index = IndexLabel
+		facts.Indexes = map[kueue.PodSetReference]string{PodSet: index}
 	}
 	jobs.Near(facts.PodSets, index)
 	outer(level(j), index).Around(facts.PodSets)

@@ -74,6 +74,7 @@ func (a adapter) Read(o jobs.Object) (jobs.Facts, error) {
 	}
 	state := j.State()
 	facts := jobs.Facts{
+		Indexes:   map[kueue.PodSetReference]string{},
 		Suspended: suspended(j),
 		Finished:  finished(state),
 		EndsOnce:  true,
@@ -83,7 +84,7 @@ func (a adapter) Read(o jobs.Object) (jobs.Facts, error) {
 	for i := range r.Roles {
 		x := &r.Roles[i]
 		set := kueue.PodSet{Name: kueue.PodSetReference(podSet(x.Name)), Count: x.Count, Template: x.Spec.Template}
-		facts.PodSets = append(facts.PodSets, set)
+		facts.PodSets, facts.Indexes[set.Name] = append(facts.PodSets, set), api.ReplicaIndexLabel
 		if s := state.ReplicaStatuses[x.Name]; s != nil && s.Succeeded > 0 && !facts.Suspended {
 			facts.Reclaimable = append(
 				facts.Reclaimable,

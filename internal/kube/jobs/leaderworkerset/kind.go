@@ -34,7 +34,7 @@ func Kind() jobs.GroupedKind {
 			Warnings:       jobs.Of(Warnings),
 			GroupSize:      []string{"spec", "leaderWorkerTemplate", "size"},
 		},
-		Wrapped: &jobs.Wrapping{PodSets: wrappedPods, HeldBack: heldBack},
+		Wrapped: &jobs.Wrapping{PodSets: wrappedPods, HeldBack: heldBack, Written: writeParts},
 	}
 }
 

@@ -44,8 +44,12 @@ const (
 	constraintsKey = "constraints"
 )
 
-// mostPods bounds the size of a group: no cluster runs more pods.
-const mostPods = 1_000_000
+// mostPods bounds the size of a group: no cluster runs more pods. mostLevels bounds its constraints: no cluster is
+// that deep.
+const (
+	mostPods   = 1_000_000
+	mostLevels = 16
+)
 
 // ReadGroup reads the data of the ConfigMap of a group. An error names the key that is at fault.
 func ReadGroup(data map[string]string) (Group, error) {
@@ -91,6 +95,9 @@ func readConstraints(text string) ([]Constraint, error) {
 		var raw json.RawMessage
 		if err := d.Decode(&raw); err != nil {
 			return nil, fmt.Errorf("%s: %w", at, err)
+		}
+		if len(seen) == mostLevels {
+			return nil, fmt.Errorf("%s: there are more than %d levels", constraintsKey, mostLevels)
 		}
 		if seen[level] {
 			return nil, fmt.Errorf("%s: it is there twice", at)

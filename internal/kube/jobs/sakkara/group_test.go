@@ -1,6 +1,7 @@
 package sakkara_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -34,6 +35,10 @@ func TestReadGroup(t *testing.T) {
 
 // What cannot be meant is refused, and the answer names the key.
 func TestReadGroupFaults(t *testing.T) {
+	var levels strings.Builder
+	for i := range 17 {
+		fmt.Fprintf(&levels, `"l%d": {"min": 500001}, `, i)
+	}
 	for name, tc := range map[string]struct {
 		why, key, value, want string
 	}{
@@ -49,6 +54,7 @@ func TestReadGroupFaults(t *testing.T) {
 		"a type":         {"Sakkara knows two", "constraints", `{"rack": {"type": "scatter"}}`, `constraints.rack.type: "scatter" is neither`},
 		"a text":         {"numbers have no quotes", "constraints", `{"rack": {"min": "2"}}`, "constraints.rack.min: it cannot be a string"},
 		"negative":       {"nothing is less than none", "constraints", `{"node": {"factor": -1}}`, "constraints.node.factor: "},
+		"levels":         {"no cluster is so deep, and each is counted through", "constraints", "{" + strings.TrimSuffix(levels.String(), ", ") + "}", "constraints: there are more than 16 levels"},
 		"reversed":       {"no number is in that range", "constraints", `{"node": {"min": 4, "max": 2}}`, "constraints.node.min: 4 is more than max"},
 	} {
 		_, err := sakkara.ReadGroup(map[string]string{"name": "g", tc.key: tc.value})
