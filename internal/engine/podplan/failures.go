@@ -37,7 +37,7 @@ func (p *Plan) failures(seen []Seen, m *Memory) []failure {
 	var out []failure
 	for i := range seen {
 		s := &seen[i]
-		if s.Life != Failed || s.Leaving || s.Disrupted || s.Attempt < m.Attempt ||
+		if !s.failed() || s.Leaving || s.Disrupted || s.Attempt < m.Attempt ||
 			slices.Contains(m.Counted, s.ID) {
 			continue
 		}
@@ -46,6 +46,12 @@ func (p *Plan) failures(seen []Seen, m *Memory) []failure {
 		}
 	}
 	return out
+}
+
+// failed reports whether a member failed. One that is failing has if its job is not to blame: by the time
+// at which its last pod has ended, nobody may know why any more.
+func (s *Seen) failed() bool {
+	return s.Life == Failed || s.Failing && s.Failure != nil && s.Failure.Disrupts()
 }
 
 // judge says what follows a failure.

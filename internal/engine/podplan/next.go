@@ -152,7 +152,7 @@ func (p *Plan) failedHeld(seen []Seen, m *Memory) []string {
 		x := &seen[i]
 		r := p.Role(x.Role)
 		if x.Life == Failed && !x.Leaving && r != nil && r.Holds && r.has(x.Index) && x.Attempt >= m.Attempt &&
-			!slices.Contains(m.Counted, x.ID) && p.judge(r, x, i).then != Ignore {
+			!slices.Contains(m.Counted, x.ID) && p.judge(r, x, i, m).then != Ignore {
 			out = append(out, x.ID)
 		}
 	}

@@ -30,6 +30,8 @@ type Seen struct {
 	Disrupted bool
 	// Reason is the word for why it failed, for Rules, and Why says it to the job's author.
 	Reason, Why string
+	// Failing: it has failed but for pods of it that have not ended yet, as those on a node out of reach.
+	Failing bool
 	// Failure is what Plan.Retry goes by; nil is unknown.
 	Failure *core.Failure
 	// FailedAt is when it did; the zero time is unknown.

@@ -89,7 +89,8 @@ func (r *reconciler) ran(ctx context.Context, l *look) ([]ranPod, error) {
 		if role == nil || s.Attempt < l.kept.Attempt {
 			continue
 		}
-		failed := s.Life == podplan.Failed && !s.Leaving && !s.Disrupted && !slices.Contains(l.kept.Counted, s.ID)
+		failed := (s.Life == podplan.Failed || s.Failing) && !s.Leaving && !s.Disrupted &&
+			!slices.Contains(l.kept.Counted, s.ID)
 		if pod, is := l.members[i].Object.(*corev1.Pod); is {
 			out = append(out, ranPod{pod, new(role.Rank + s.Index), failed})
 			continue
@@ -101,7 +102,7 @@ func (r *reconciler) ran(ctx context.Context, l *look) ([]ranPod, error) {
 		}
 		for k := range pods.Items {
 			p := &pods.Items[k]
-			out = append(out, ranPod{p, nil, failed && p.Status.Phase == corev1.PodFailed})
+			out = append(out, ranPod{p, nil, failed && lost(p)})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b ranPod) int {
@@ -114,6 +115,13 @@ func (r *reconciler) ran(ctx context.Context, l *look) ([]ranPod, error) {
 		return cmp.Or(view.FailedAt(a.Pod).Compare(view.FailedAt(b.Pod)), cmp.Compare(a.Name, b.Name))
 	})
 	return out, nil
+}
+
+// lost reports whether a pod failed, or was told to go for a reason that is none of its job: it counts as failed then,
+// also while its node does not say that it has ended.
+func lost(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodFailed ||
+		p.DeletionTimestamp != nil && view.EvidenceOf(p, core.NodeFine).Disruption != ""
 }
 
 // trouble is what is wrong with the node of a pod.

@@ -29,9 +29,7 @@ func (r *reconciler) retries(ctx context.Context, l *look) error {
 	if problem != nil {
 		r.event(l.job, corev1.EventTypeWarning, "InvalidAnnotation", "It is ignored: "+problem.Error())
 	}
-	if said.Own = l.plan.Own; said.Own && said.Job == nil {
-		return nil // its author's word
-	}
+	said.Own = l.plan.Own
 	said.Limit = defaultRetries
 	if l.plan.Retries != nil {
 		said.Limit, said.Said = *l.plan.Retries, true
@@ -64,7 +62,9 @@ func (r *reconciler) retries(ctx context.Context, l *look) error {
 // deadline ended, which is its author's word.
 func another(reason string) bool {
 	switch reason {
-	case batchv1.JobReasonBackoffLimitExceeded, batchv1.JobReasonFailedIndexes, batchv1.JobReasonMaxFailedIndexesExceeded:
+	case batchv1.JobReasonBackoffLimitExceeded,
+		batchv1.JobReasonFailedIndexes,
+		batchv1.JobReasonMaxFailedIndexesExceeded:
 		return true
 	}
 	return false
@@ -73,7 +73,8 @@ func another(reason string) bool {
 // failed reports whether a member failed that was not counted yet.
 func (l *look) failed() bool {
 	return slices.ContainsFunc(l.seen, func(s podplan.Seen) bool {
-		return s.Life == podplan.Failed && !s.Leaving && !s.Disrupted && s.Attempt >= l.kept.Attempt &&
+		return (s.Life == podplan.Failed || s.Failing) && !s.Leaving && !s.Disrupted &&
+			s.Attempt >= l.kept.Attempt &&
 			!slices.Contains(l.kept.Counted, s.ID)
 	})
 }

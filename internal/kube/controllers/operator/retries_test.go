@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/test/toy"
 )
@@ -114,8 +115,104 @@ func TestPolicyOfJobsMadeOfJobs(t *testing.T) {
 		b.becomes("x-1-abcde", corev1.PodFailed, exited(c.code))
 		b.says("x-1", condition(batchv1.JobFailed, c.reason))
 		b.run()
-		if is := b.recovery("lab"); is.Outcome != c.outcome || is.Failures != c.failures || is.Attempt != c.failures {
-			t.Errorf("%s: outcome %q, %d failures, attempt %d: %s", name, is.Outcome, is.Failures, is.Attempt, is.Message)
+		if is := b.recovery(
+			"lab",
+		); is.Outcome != c.outcome || is.Failures != c.failures ||
+			is.Attempt != c.failures {
+			t.Errorf(
+				"%s: outcome %q, %d failures, attempt %d: %s",
+				name,
+				is.Outcome,
+				is.Failures,
+				is.Attempt,
+				is.Message,
+			)
 		}
+	}
+}
+
+// TestJobsThatFailForTheirNodesCostNothing: a Job whose pod lost its node is made anew with all others, at once and
+// whatever its author said of failures; one that fails by itself is when it has failed.
+func TestJobsThatFailForTheirNodesCostNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		why      string
+		disturbs func(*corev1.Pod)
+		of       batchv1.JobConditionType
+		failed   bool // the pod
+		attempt  int32
+		free     int32
+		outcome  string
+	}{
+		"its pod has to go, and cannot say that it has ended": {
+			why: "once that pod is gone, nobody knows why the Job failed", of: batchv1.JobFailureTarget,
+			disturbs: disrupts("DeletionByTaintManager"), attempt: 1, free: 1,
+		},
+		"its pod was evicted, and has ended": {
+			why: "who emptied the node is to blame", of: batchv1.JobFailed, failed: true,
+			disturbs: disrupts("EvictionByEvictionAPI"), attempt: 1, free: 1,
+		},
+		"its pod failed, and others have not ended": {
+			why: "the Job says when it has failed", of: batchv1.JobFailureTarget, failed: true,
+		},
+		"its pod failed by itself": {
+			why: "its author allows no retry", of: batchv1.JobFailed, failed: true, outcome: "Failed",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, aToy("lab", ofJobs))
+			b.r.kind.Running.Retries = true
+			compile := b.r.kind.Running.Operated.Compile
+			b.r.kind.Running.Operated.Compile = func(o jobs.Object) (*jobs.Plan, error) {
+				p, err := compile(o)
+				if p != nil {
+					p.Own, p.Retries = true, new(int32(0))
+					for i := range p.Roles {
+						p.Roles[i].OnFailure = podplan.RestartJob
+					}
+				}
+				return p, err
+			}
+			b.run()
+			j := b.jobs()[1]
+			pod := &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{
+					Namespace: "lab", Name: "x-1-abcde", UID: "pod-uid", Finalizers: []string{"test/kept"},
+					OwnerReferences: []metav1.OwnerReference{
+						*metav1.NewControllerRef(&j, batchv1.SchemeGroupVersion.WithKind("Job")),
+					},
+				},
+				Status: corev1.PodStatus{Phase: corev1.PodRunning},
+			}
+			if c.disturbs != nil {
+				c.disturbs(pod)
+			}
+			if err := b.r.Client.Create(t.Context(), pod); err != nil {
+				t.Fatal(err)
+			}
+			if c.failed {
+				b.becomes("x-1-abcde", corev1.PodFailed, exited(1))
+			} else if err := b.r.Client.Delete(t.Context(), pod); err != nil {
+				t.Fatal(err)
+			}
+			b.says("x-1", condition(c.of, batchv1.JobReasonBackoffLimitExceeded))
+			b.run()
+			is := b.recovery("lab")
+			if is.Attempt != c.attempt || is.FreeFailures != c.free || is.Failures != 0 || is.Outcome != c.outcome {
+				t.Errorf("%s: attempt %d, %d free, %d failures, outcome %q; want %d, %d, 0, %q",
+					c.why, is.Attempt, is.FreeFailures, is.Failures, is.Outcome, c.attempt, c.free, c.outcome)
+			}
+			if c.attempt > 0 && (len(is.Attempts.Attempts) != 1 || is.Attempts.Attempts[0].Pod != "x-1-abcde") {
+				t.Errorf("its attempts are %+v, want one that its pod ended", is.Attempts.Attempts)
+			}
+		})
+	}
+}
+
+// disrupts marks a pod as one that has to go for such a reason.
+func disrupts(reason string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason,
+		})
 	}
 }

@@ -35,7 +35,8 @@ func seeChild(o jobs.Object) podplan.Seen {
 	if err != nil {
 		return podplan.Seen{}
 	}
-	for _, c := range j.Status.Conditions {
+	var failing *batchv1.JobCondition
+	for i, c := range j.Status.Conditions {
 		switch {
 		case c.Status != corev1.ConditionTrue:
 		case c.Type == batchv1.JobComplete:
@@ -48,9 +49,14 @@ func seeChild(o jobs.Object) podplan.Seen {
 				Why:      c.Message,
 				FailedAt: c.LastTransitionTime.Time,
 			}
+		case c.Type == batchv1.JobFailureTarget:
+			failing = &j.Status.Conditions[i]
 		}
 	}
 	s := podplan.Seen{Held: ptr.Deref(j.Spec.Suspend, false)}
+	if failing != nil {
+		s.Failing, s.Reason, s.Why, s.FailedAt = true, failing.Reason, failing.Message, failing.LastTransitionTime.Time
+	}
 	switch {
 	case s.Held:
 		s.Over = saysSuspended(j) && j.Status.Active == 0 && ptr.Deref(j.Status.Terminating, 0) == 0
