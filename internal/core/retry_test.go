@@ -91,7 +91,7 @@ func TestRetries(t *testing.T) {
 		"another code":               {"it is another failure", "", 1, []core.Failure{user(3)}, user(1), retry, ""},
 		"after hours":                {"it ran for long", "", 1, []core.Failure{user(1)}, withProgress(user(1)), retry, ""},
 		"the one before was hours":   {"it made progress", "", 1, []core.Failure{withProgress(user(1))}, user(1), retry, ""},
-		"a disruption in between": {"it proves nothing", "", 1, []core.Failure{user(1), node}, user(1), fail, ""},
+		"a disruption in between":    {"it proves nothing", "", 1, []core.Failure{user(1), node}, user(1), fail, ""},
 		"out of retries":             {"the limit is a limit", "", 3, nil, user(1), fail, "the limit of 3 retries is reached"},
 		"crash":                      {"it may be a peer, or the hardware", "", 1, []core.Failure{ended(core.CategoryCrash, 139)}, ended(core.CategoryCrash, 139), retry, ""},
 		"out of memory once":         {"it may have been a peak", "", 0, nil, oom, retry, ""},
@@ -200,7 +200,7 @@ func TestRetryTexts(t *testing.T) {
 		"exit : Fail":                      "from 1 to 255",
 		"limit: -1":                        "from 0 to 100",
 		"limit: 2; limit: 3":               "twice",
-		"disruptions: 0":                 "from 1 to 16",
+		"disruptions: 0":                   "from 1 to 16",
 		strings.Repeat("limit: ", 200):     "bytes",
 		strings.Repeat("Crash: Fail;", 17): "more than 16",
 	} {
@@ -223,7 +223,7 @@ func drawFailure(t *rapid.T) core.Failure {
 
 func drawPolicy(t *rapid.T) core.RetryPolicy {
 	p := core.RetryPolicy{
-		Limit:         rapid.Int32Range(0, 5).Draw(t, "limit"),
+		Limit:       rapid.Int32Range(0, 5).Draw(t, "limit"),
 		Disruptions: rapid.Int32Range(0, 16).Draw(t, "disruptions"),
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "rules") {

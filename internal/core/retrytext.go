@@ -15,7 +15,7 @@ const (
 	maxRetries    = 100
 	// maxDisruptions: attempts are remembered one by one up to that many (history.MaxAttempts).
 	maxDisruptions = 16
-	maxExitCode      = 255
+	maxExitCode    = 255
 )
 
 // RetryText is a retry policy as people write it: what it does not say is told by others.

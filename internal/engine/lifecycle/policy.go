@@ -23,7 +23,7 @@ type Policy struct {
 	RetryLimit int32
 	// RetryRules say which failures are followed by another attempt, and Disruptions how many of these are: see
 	// core.RetryPolicy.
-	RetryRules    []core.RetryRule
+	RetryRules  []core.RetryRule
 	Disruptions int32
 	// DeletionGrace is how long deletion may take before it is forced.
 	DeletionGrace time.Duration

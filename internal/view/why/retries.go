@@ -77,8 +77,8 @@ func (p *JobObjects) retries(cq *kueue.ClusterQueue) *Retries {
 		if !says || err != nil {
 			return // it says nothing
 		}
-		out.Policies = append(out.Policies, SaidPolicy{from, strings.Join(strings.Fields(text), " ")})
-		if out.Limit == nil {
+		out.Policies = append(out.Policies, SaidPolicy{from, oneLine(text)})
+		if out.Limit == nil && p.AppWrapper != nil { // others have their own in their fields
 			out.Limit = t.Limit
 		}
 	}
@@ -104,12 +104,21 @@ func (p *JobObjects) retries(cq *kueue.ClusterQueue) *Retries {
 	return out
 }
 
+// oneLine is a policy with its entries behind semicolons.
+func oneLine(policy string) string {
+	var entries []string
+	for entry := range strings.FieldsFuncSeq(policy, func(r rune) bool { return r == ';' || r == '\n' }) {
+		if entry = strings.Join(strings.Fields(entry), " "); entry != "" {
+			entries = append(entries, entry)
+		}
+	}
+	return strings.Join(entries, "; ")
+}
+
 // retried says what is left of the job's retries, where more is to be told than how many it used.
 func (e *Explanation) retried(p *JobObjects) {
-	if r := p.retries(
-		nil,
-	); r != nil &&
-		(r.Limit != nil || r.Disruptions > 0 || len(r.Policies)+len(r.AvoidedNodes) > 0) {
+	r := p.retries(nil)
+	if r != nil && (r.Limit != nil || r.Disruptions > 0 || len(r.Policies)+len(r.AvoidedNodes) > 0) {
 		e.say("Retries: %s", RetriesText(r))
 	}
 }
