@@ -146,17 +146,6 @@ func TestRacksWithinABlock(t *testing.T) {
 	if in := runIn(t, "stages", 6, blockLabel); in != "a" || first == second {
 		t.Errorf("they are in block %s, racks %s and %s", in, first, second)
 	}
-	eventually(t, "and that is told where KAI Scheduler tells it", func() string {
-		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
-			return err.Error()
-		}
-		running, _, _ := unstructured.NestedInt64(o.Object, "status", "running")
-		all, _, _ := unstructured.NestedSlice(o.Object, "status", "schedulingConditions")
-		if running != 6 || len(all) != 1 || !strings.Contains(fmt.Sprint(all), "status:False") {
-			return fmt.Sprint(o.Object["status"])
-		}
-		return ""
-	})
 	const job = `{apiVersion: batch/v1, kind: Job, metadata: {name: near, labels: {kueue.x-k8s.io/queue-name: default-queue}}, spec: {
 		parallelism: 4, completions: 4, scheduling: {schedulingConstraints: {topology: [{key: ` + blockLabel + `}]}},
 		template: {metadata: {annotations: {kueue.x-k8s.io/podset-required-topology: ` + simulatedRack + `}},
@@ -244,6 +233,17 @@ func TestPodGroupsOfKAI(t *testing.T) {
 	if in := runIn(t, "serve", 6, blockLabel); in != "a" || first == second {
 		t.Errorf("they are in block %s, racks %s and %s", in, first, second)
 	}
+	eventually(t, "and that is told where KAI Scheduler tells it", func() string {
+		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+			return err.Error()
+		}
+		running, _, _ := unstructured.NestedInt64(o.Object, "status", "running")
+		all, _, _ := unstructured.NestedSlice(o.Object, "status", "schedulingConditions")
+		if running != 6 || strings.Contains(fmt.Sprint(all), "status:True") {
+			return fmt.Sprint(o.Object["status"])
+		}
+		return ""
+	})
 	member("serve-prefill-more", "prefill")
 	if in := runIn(t, "serve-prefill", 4, simulatedRack); in != first {
 		t.Errorf("prefill is in rack %s, and one that comes later in %s", first, in)
