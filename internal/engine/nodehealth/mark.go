@@ -32,8 +32,10 @@ type mark struct {
 
 // MarkedState is the state that the health label alone says a node with GPUs to be in, NodeReady if
 // the label says nothing bad. Case and spaces of the value do not matter.
-func MarkedState(labels map[string]string) core.NodeState {
-	value := strings.TrimSpace(labels[HealthLabel])
+func MarkedState(labels map[string]string) core.NodeState { return marked(labels[HealthLabel]) }
+
+func marked(value string) core.NodeState {
+	value = strings.TrimSpace(value)
 	for _, m := range marks() {
 		if strings.EqualFold(value, m.value) {
 			return m.state
