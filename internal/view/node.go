@@ -53,9 +53,9 @@ func (d *Drain) Words(now time.Time) string {
 // NodeHealth is what findings say of a node.
 type NodeHealth struct {
 	State nodehealth.State `json:"state"`
-	// Finding is what was found, and by whom; Since when the state is so.
-	Finding string    `json:"finding"`
-	Since   time.Time `json:"since"`
+	// Finding is what was found, and by whom, and Since when the state is so; of a test that its label tells of neither.
+	Finding string    `json:"finding,omitempty"`
+	Since   time.Time `json:"since,omitzero"`
 	// Held says that it would be out of service, and is not, since too many nodes are already.
 	Held bool `json:"held,omitempty"`
 }
@@ -63,7 +63,10 @@ type NodeHealth struct {
 // HealthOf is what is remembered of a node, nil if nothing is wrong.
 func HealthOf(h nodehealth.Health) *NodeHealth {
 	f, since := h.Worst()
-	if f == nil {
+	switch {
+	case h.State() == nodehealth.Testing:
+		return &NodeHealth{State: nodehealth.Testing}
+	case f == nil:
 		return nil
 	}
 	return &NodeHealth{State: h.State(), Finding: f.Words(), Since: since, Held: !h.Held.IsZero()}

@@ -21,7 +21,7 @@ const (
 	Back State = "Back"
 	// Testing: a test has the GPUs for itself.
 	Testing State = "Testing"
-	// Failed is what no new work should start on.
+	// FailedState is what no new work should start on.
 	FailedState State = "Failed"
 	// Draining is what has to be left, until a deep test passed or somebody said that it is well.
 	Draining State = "Draining"
@@ -261,6 +261,8 @@ type Health struct {
 	Pools []string `json:"pools,omitempty"`
 	// Parts by resource, that of the node as a whole first.
 	Parts []Part `json:"parts,omitempty"`
+	// Testing says that the health label, which others write, speaks of a test.
+	Testing bool `json:"testing,omitempty"`
 	// Taken is when findings last took it out of service.
 	Taken time.Time `json:"taken,omitzero"`
 	// Held is since when it would be out of service and is not, since too many are already.
@@ -278,10 +280,12 @@ func (h Health) worst() *Part {
 	return out
 }
 
-// State is that of the worst part; Suspect of one that is held in service.
+// State is that of the worst part; Suspect of one that is held in service, and Testing if there is nothing worse.
 func (h Health) State() State {
 	p := h.worst()
 	switch {
+	case h.Testing && (p == nil || p.State.rank() < Testing.rank()):
+		return Testing
 	case p == nil:
 		return Healthy
 	case !h.Held.IsZero() && p.State.rank() > Suspect.rank():
@@ -312,5 +316,5 @@ func (h Health) bad() bool {
 // Equal reports whether both say the same.
 func (h Health) Equal(o Health) bool {
 	return h.UID == o.UID && slices.Equal(h.Pools, o.Pools) && slices.EqualFunc(h.Parts, o.Parts, Part.equal) &&
-		h.Taken.Equal(o.Taken) && h.Held.Equal(o.Held)
+		h.Testing == o.Testing && h.Taken.Equal(o.Taken) && h.Held.Equal(o.Held)
 }

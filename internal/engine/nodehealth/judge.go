@@ -14,6 +14,8 @@ type Patient struct {
 	UID string
 	// Pools are the flavors that it serves, sorted.
 	Pools []string
+	// Testing says that its health label speaks of a test.
+	Testing bool
 	// Found is what is wrong with it, worst first (Findings).
 	Found []Finding
 	Evidence
@@ -73,7 +75,7 @@ func Judge(policy Policy, was map[string]Health, patients []Patient, lifted, now
 			}
 			h := p.next(policy, old, now)
 			switch {
-			case len(h.Parts) == 0 && !now.Before(h.Taken.Add(breakerWindow)):
+			case len(h.Parts) == 0 && !h.Testing && !now.Before(h.Taken.Add(breakerWindow)):
 			case !known && len(v.Healths) >= policy.Most:
 				v.Unknown++
 			default:
@@ -114,7 +116,7 @@ func (p Patient) next(policy Policy, was Health, now time.Time) Health {
 	if was.UID != p.UID {
 		was.Parts, was.Held = nil, time.Time{}
 	}
-	h := Health{UID: p.UID, Pools: p.Pools, Taken: was.Taken, Held: was.Held}
+	h := Health{UID: p.UID, Pools: p.Pools, Testing: p.Testing, Taken: was.Taken, Held: was.Held}
 	found := map[string][]Finding{}
 	for _, f := range p.Found {
 		found[f.Resource] = append(found[f.Resource], f)

@@ -25,6 +25,11 @@ func marks() []mark {
 	}
 }
 
+// IsTest reports whether the health label says that a test has the GPUs.
+func IsTest(labels map[string]string) bool {
+	return strings.EqualFold(strings.TrimSpace(labels[HealthLabel]), "TESTING")
+}
+
 type mark struct {
 	value string
 	state core.NodeState

@@ -149,6 +149,7 @@ func Patient(
 	o.Devices = devices(pods)
 	out := nodehealth.Patient{
 		Name: n.Name, UID: string(n.UID), Pools: nodehealth.Pools(flavors, NodeSignals(n)),
+		Testing: nodehealth.IsTest(n.Labels),
 		Found: nodehealth.Findings(rules, o),
 	}
 	out.DeepPassed, out.Cleared = o.DeepPassed, ClearedAt(n)

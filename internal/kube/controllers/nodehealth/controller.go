@@ -241,7 +241,9 @@ func (r *reconciler) tell(nodes []corev1.Node, was map[string]nodehealth.Health,
 		}
 		into = append(into, state)
 		kind, note := corev1.EventTypeNormal, "The node is healthy again"
-		if f, _ := h.Worst(); f != nil {
+		if state == nodehealth.Testing {
+			note = "The node is being tested, as its health label says"
+		} else if f, _ := h.Worst(); f != nil {
 			note = fmt.Sprintf("The node is %s: %s", state, f.Words())
 			if state != nodehealth.Back {
 				kind = corev1.EventTypeWarning
@@ -375,7 +377,9 @@ func (r *reconciler) condition(ctx context.Context, n *corev1.Node, h nodehealth
 		Type: nodehealth.ConditionType, Status: corev1.ConditionTrue, Reason: string(h.State()),
 		LastHeartbeatTime: metav1.NewTime(now), LastTransitionTime: metav1.NewTime(now),
 	}
-	if f, _ := h.Worst(); f != nil {
+	if h.State() == nodehealth.Testing {
+		want.Status = corev1.ConditionFalse
+	} else if f, _ := h.Worst(); f != nil {
 		want.Status, want.Message = corev1.ConditionFalse, f.Words()
 	}
 	at := slices.IndexFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == want.Type })
