@@ -374,11 +374,11 @@ func orNil(s string) *string {
 // condition writes how the node is. Nodes on which nothing was ever found get none.
 func (r *reconciler) condition(ctx context.Context, n *corev1.Node, h nodehealth.Health, now time.Time) error {
 	want := corev1.NodeCondition{
-		Type: nodehealth.ConditionType, Status: corev1.ConditionTrue, Reason: string(h.State()),
+		Type: nodehealth.ConditionType, Status: corev1.ConditionTrue, Reason: string(h.State()), Message: "nothing is found",
 		LastHeartbeatTime: metav1.NewTime(now), LastTransitionTime: metav1.NewTime(now),
 	}
 	if h.State() == nodehealth.Testing {
-		want.Status = corev1.ConditionFalse
+		want.Status, want.Message = corev1.ConditionFalse, "its health label speaks of a test"
 	} else if f, _ := h.Worst(); f != nil {
 		want.Status, want.Message = corev1.ConditionFalse, f.Words()
 	}

@@ -260,7 +260,12 @@ func TestDecideTouchesNoNode(t *testing.T) {
 func TestFatalSticks(t *testing.T) {
 	w := newWorld(t, node("n1", "PASS"))
 	report := func(text string) func(*corev1.Node) {
-		return func(n *corev1.Node) { n.Annotations = map[string]string{health.ChecksAnnotation: text} }
+		return func(n *corev1.Node) {
+			if n.Annotations == nil {
+				n.Annotations = map[string]string{}
+			}
+			n.Annotations[health.ChecksAnnotation] = text
+		}
 	}
 	w.change("n1", report(`{"at":"2026-03-01T12:00:00Z","checks":[{"name":"xid","result":"Fatal","at":"2026-03-01T11:59:00Z","devices":["3"],"message":"XID 79"}]}`))
 	w.expect("a GPU fell off the bus", "n1", "Draining", "EVICT", "False Draining")
@@ -346,6 +351,14 @@ func TestTooManyAtOnce(t *testing.T) {
 	m.Annotations = map[string]string{convert.BreakerLifted: w.clock.Now().Format(time.RFC3339)}
 	w.must(w.c.Update(t.Context(), m))
 	w.expect("somebody says that it goes on", "n3", "Failed", "ERR", "False Failed")
+}
+
+// Who tests writes the label himself: it is told as a state, and is no finding that stays.
+func TestTestsAreTold(t *testing.T) {
+	w := newWorld(t, node("n1", "TESTING"))
+	w.expect("it is tested", "n1", "Testing", "TESTING", "False Testing")
+	w.change("n1", func(n *corev1.Node) { n.Labels[nodehealth.HealthLabel] = "PASS" })
+	w.expect("it passed", "n1", "Healthy", "PASS", "True Healthy")
 }
 
 // The label speaks of GPUs: a node without gets none.
