@@ -41,7 +41,12 @@ It takes the right to patch nodes.`,
 				case err != nil:
 					return err //nolint:wrapcheck // it names the node
 				case left != "":
-					fmt.Fprintf(out, "node/%s cleared; what is not of mlbatch's findings stays: %s\n", n.Name, words.Harmless(left))
+					fmt.Fprintf(
+						out,
+						"node/%s cleared; what is not of mlbatch's findings stays: %s\n",
+						n.Name,
+						words.Harmless(left),
+					)
 				default:
 					fmt.Fprintf(out, "node/%s cleared\n", n.Name)
 				}

@@ -145,7 +145,8 @@ func TestTutorialFault(t *testing.T) {
 		at := time.Now().UTC().Format(time.RFC3339)
 		patch := fmt.Sprintf(
 			`{"status":{"conditions":[{"type":"KernelDeadlock","status":%q,"reason":"AUFSUmountHung","lastTransitionTime":%q}]}}`,
-			status, at,
+			status,
+			at,
 		)
 		n := &corev1.Node{}
 		n.Name = bad
@@ -158,9 +159,16 @@ func TestTutorialFault(t *testing.T) {
 	says("True")
 	t.Cleanup(func() { says("False") })
 	eventually(t, "the slack queue lends less for what was found", func() string { return lends(t, admin, "0") })
-	if n := typed[struct{ Items []view.Node }](t, "", "nodes"); !slices.ContainsFunc(n.Items, func(n view.Node) bool {
-		return n.Name == bad && n.Health != nil && n.Health.State == "Failed" && n.State == "Closed"
-	}) {
+	if n := typed[struct{ Items []view.Node }](
+		t,
+		"",
+		"nodes",
+	); !slices.ContainsFunc(
+		n.Items,
+		func(n view.Node) bool {
+			return n.Name == bad && n.Health != nil && n.Health.State == "Failed" && n.State == "Closed"
+		},
+	) {
 		t.Errorf("mlbatch nodes does not say that %s is Failed: %+v", bad, n.Items)
 	}
 	if out, err := cluster.Run(t.Context(), "nodes", "clear", bad, "--reason", "tested by hand"); err != nil ||

@@ -352,6 +352,9 @@ func atLeast(at *field.Path, n *int32, low int32) field.ErrorList {
 func healthSources() []string    { return []string{"Condition", "Taint", "Label", "Check", "Device"} }
 func healthSeverities() []string { return []string{"Ignored", "Warned", "Failed", "Fatal"} }
 
+// healthLabel is judged without rules.
+const healthLabel = "autopilot.ibm.com/gpuhealth"
+
 func validateNodeHealth(n *NodeHealth, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if m := *n.Mode; m != HealthDecide && m != HealthAct {
@@ -374,13 +377,31 @@ func validateNodeHealth(n *NodeHealth, at *field.Path) field.ErrorList {
 			errs = append(errs, field.NotSupported(at.Child("severity"), s.Severity, healthSeverities()))
 		}
 		if s.Name == "" {
-			errs = append(errs, field.Required(at.Child("name"), "name a condition, taint, check or resource, or give *"))
+			errs = append(
+				errs,
+				field.Required(at.Child("name"), "name a condition, taint, check or resource, or give *"),
+			)
+		}
+		if s.Source == "Label" && s.Name == healthLabel {
+			errs = append(
+				errs,
+				field.Forbidden(
+					at.Child("name"),
+					"this label is taken at its word: docs/node-health.md says which word does what",
+				),
+			)
 		}
 		if s.Resource != "" && (s.Source == "Check" || s.Source == "Device") {
-			errs = append(errs, field.Forbidden(at.Child("resource"), "checks and devices say it themselves: leave it out"))
+			errs = append(
+				errs,
+				field.Forbidden(at.Child("resource"), "checks and devices say it themselves: leave it out"),
+			)
 		}
 		if s.Status != "" && (s.Source == "Check" || s.Source == "Device") {
-			errs = append(errs, field.Forbidden(at.Child("status"), "only conditions, taints and labels have one: leave it out"))
+			errs = append(
+				errs,
+				field.Forbidden(at.Child("status"), "only conditions, taints and labels have one: leave it out"),
+			)
 		}
 	}
 	return errs

@@ -119,7 +119,10 @@ func findings(f Signals) []finding {
 			found = append(found, finding{core.NodeClosed, wholeNode, short})
 		}
 		if t.Key == sentinelTaint && t.Effect != core.PreferNoSchedule {
-			found = append(found, finding{core.NodeClosed, wholeNode, "taint " + t.Key + "=" + t.Value + " of NVSentinel"})
+			found = append(
+				found,
+				finding{core.NodeClosed, wholeNode, "taint " + t.Key + "=" + t.Value + " of NVSentinel"},
+			)
 		}
 	}
 	if x, ok := labelled(f.Labels); ok {

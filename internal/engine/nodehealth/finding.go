@@ -193,7 +193,16 @@ func Findings(rules []Rule, o Observed) []Finding {
 			}
 		}
 		if f.Severity.rank() > 0 {
-			f.Name, f.Device, f.Message = cut(f.Name, mostMessage), cut(f.Device, mostMessage), cut(f.Message, mostMessage)
+			f.Name, f.Device, f.Message = cut(
+				f.Name,
+				mostMessage,
+			), cut(
+				f.Device,
+				mostMessage,
+			), cut(
+				f.Message,
+				mostMessage,
+			)
 			out = append(out, f)
 		}
 	}
@@ -201,7 +210,11 @@ func Findings(rules []Rule, o Observed) []Finding {
 		if slices.Contains(ownConditions(), c.Type) || c.Status == "False" && !asks(rules, c) {
 			continue
 		}
-		add(Finding{Source: SourceCondition, Name: c.Type, Message: cmp.Or(c.Message, c.Reason), Since: c.Since}, c.Status, false)
+		add(
+			Finding{Source: SourceCondition, Name: c.Type, Message: cmp.Or(c.Message, c.Reason), Since: c.Since},
+			c.Status,
+			false,
+		)
 	}
 	for _, t := range o.Taints {
 		add(Finding{Source: SourceTaint, Name: t.Key, Message: t.Value}, t.Value, false)

@@ -310,7 +310,10 @@ func (h Health) out() bool {
 
 // bad reports whether what would keep new work off the node is there still.
 func (h Health) bad() bool {
-	return slices.ContainsFunc(h.Parts, func(p Part) bool { return p.State != Back && !p.nodeState().TakesWork() })
+	return slices.ContainsFunc(
+		h.Parts,
+		func(p Part) bool { return p.State != Back && !p.nodeState().TakesWork() },
+	)
 }
 
 // Equal reports whether both say the same.

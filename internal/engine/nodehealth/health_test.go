@@ -166,34 +166,37 @@ func TestFindings(t *testing.T) {
 		}
 	}
 	own := nodehealth.Rule{
-		Source: nodehealth.SourceCondition, Name: "AcceleratedHardwareReady", Status: "False", Severity: nodehealth.Failed,
+		Source:   nodehealth.SourceCondition,
+		Name:     "AcceleratedHardwareReady",
+		Status:   "False",
+		Severity: nodehealth.Failed,
 	}
 	for name, c := range map[string]struct {
 		o    nodehealth.Observed
 		own  []nodehealth.Rule
 		want string // severity and resource
 	}{
-		"node-problem-detector":       {o: condition("KernelDeadlock", "True"), want: "Failed "},
-		"all is well":                 {o: condition("KernelDeadlock", "False")},
-		"it does not know":            {o: condition("KernelDeadlock", "Unknown")},
-		"what restarts often":         {o: condition("FrequentKubeletRestart", "True"), want: "Warned "},
-		"NVSentinel":                  {o: condition("GpuMemWatch", "True"), want: "Failed nvidia.com/gpu"},
-		"NVSentinel's log":            {o: condition("SysLogsXIDError", "True"), want: "Failed nvidia.com/gpu"},
-		"a warmer GPU":                {o: condition("GpuThermalWatch", "True"), want: "Warned nvidia.com/gpu"},
-		"conditions that nobody knows": {o: condition("MoonIsFull", "True")},
-		"what Classify judges":        {o: condition("Ready", "False")},
-		"our own":                     {o: condition(nodehealth.ConditionType, "True"), own: []nodehealth.Rule{{Source: nodehealth.SourceCondition, Name: "*", Severity: nodehealth.Fatal}}},
-		"one that is bad if False":    {o: condition("AcceleratedHardwareReady", "False"), own: []nodehealth.Rule{own}, want: "Failed "},
-		"and good if True":            {o: condition("AcceleratedHardwareReady", "True"), own: []nodehealth.Rule{own}},
-		"own rules come first":        {o: condition("KernelDeadlock", "True"), own: []nodehealth.Rule{{Source: nodehealth.SourceCondition, Name: "Kernel*", Status: "True", Severity: nodehealth.Ignored}}},
-		"Autopilot's deep test":       {o: nodehealth.Observed{Labels: map[string]string{nodehealth.AutopilotDeep: "ERR_2026-03-01"}}, want: "Failed nvidia.com/gpu"},
-		"Autopilot's passed":          {o: nodehealth.Observed{Labels: map[string]string{nodehealth.AutopilotDeep: "PASS_2026-03-01"}}},
-		"a taint that a rule names":   {o: nodehealth.Observed{Taints: []core.Taint{{Key: "broken"}}}, own: []nodehealth.Rule{{Source: nodehealth.SourceTaint, Name: "broken", Severity: nodehealth.Fatal}}, want: "Fatal "},
-		"taints say what pods they are for": {o: nodehealth.Observed{Taints: []core.Taint{{Key: "nvidia.com/gpu"}}}},
-		"a check":                     {o: check(nodehealth.Warned, 0), want: "Warned "},
-		"a fatal check":               {o: check(nodehealth.Fatal, -time.Hour), want: "Fatal "},
+		"node-problem-detector":                        {o: condition("KernelDeadlock", "True"), want: "Failed "},
+		"all is well":                                  {o: condition("KernelDeadlock", "False")},
+		"it does not know":                             {o: condition("KernelDeadlock", "Unknown")},
+		"what restarts often":                          {o: condition("FrequentKubeletRestart", "True"), want: "Warned "},
+		"NVSentinel":                                   {o: condition("GpuMemWatch", "True"), want: "Failed nvidia.com/gpu"},
+		"NVSentinel's log":                             {o: condition("SysLogsXIDError", "True"), want: "Failed nvidia.com/gpu"},
+		"a warmer GPU":                                 {o: condition("GpuThermalWatch", "True"), want: "Warned nvidia.com/gpu"},
+		"conditions that nobody knows":                 {o: condition("MoonIsFull", "True")},
+		"what Classify judges":                         {o: condition("Ready", "False")},
+		"our own":                                      {o: condition(nodehealth.ConditionType, "True"), own: []nodehealth.Rule{{Source: nodehealth.SourceCondition, Name: "*", Severity: nodehealth.Fatal}}},
+		"one that is bad if False":                     {o: condition("AcceleratedHardwareReady", "False"), own: []nodehealth.Rule{own}, want: "Failed "},
+		"and good if True":                             {o: condition("AcceleratedHardwareReady", "True"), own: []nodehealth.Rule{own}},
+		"own rules come first":                         {o: condition("KernelDeadlock", "True"), own: []nodehealth.Rule{{Source: nodehealth.SourceCondition, Name: "Kernel*", Status: "True", Severity: nodehealth.Ignored}}},
+		"Autopilot's deep test":                        {o: nodehealth.Observed{Labels: map[string]string{nodehealth.AutopilotDeep: "ERR_2026-03-01"}}, want: "Failed nvidia.com/gpu"},
+		"Autopilot's passed":                           {o: nodehealth.Observed{Labels: map[string]string{nodehealth.AutopilotDeep: "PASS_2026-03-01"}}},
+		"a taint that a rule names":                    {o: nodehealth.Observed{Taints: []core.Taint{{Key: "broken"}}}, own: []nodehealth.Rule{{Source: nodehealth.SourceTaint, Name: "broken", Severity: nodehealth.Fatal}}, want: "Fatal "},
+		"taints say what pods they are for":            {o: nodehealth.Observed{Taints: []core.Taint{{Key: "nvidia.com/gpu"}}}},
+		"a check":                                      {o: check(nodehealth.Warned, 0), want: "Warned "},
+		"a fatal check":                                {o: check(nodehealth.Fatal, -time.Hour), want: "Fatal "},
 		"a fatal check before a deep test that passed": {o: check(nodehealth.Fatal, time.Hour)},
-		"a device": {o: nodehealth.Observed{Devices: []nodehealth.Finding{{Source: nodehealth.SourceDevice, Name: core.GPU, Resource: core.GPU}}}, want: "Failed nvidia.com/gpu"},
+		"a device":                                     {o: nodehealth.Observed{Devices: []nodehealth.Finding{{Source: nodehealth.SourceDevice, Name: core.GPU, Resource: core.GPU}}}, want: "Failed nvidia.com/gpu"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ""
@@ -210,7 +213,10 @@ func TestFindings(t *testing.T) {
 func nodesNamed(n int, pool string) []nodehealth.Patient {
 	var out []nodehealth.Patient
 	for i := range n {
-		out = append(out, nodehealth.Patient{Name: fmt.Sprintf("n%04d", i), UID: fmt.Sprint("u", i), Pools: []string{pool}})
+		out = append(
+			out,
+			nodehealth.Patient{Name: fmt.Sprintf("n%04d", i), UID: fmt.Sprint("u", i), Pools: []string{pool}},
+		)
 	}
 	return out
 }
@@ -226,7 +232,9 @@ func TestFlappingNodesStayInService(t *testing.T) {
 		for i := range nodes {
 			if random.Intn(20) == 0 {
 				if nodes[i].Found == nil {
-					nodes[i].Found = []nodehealth.Finding{{Source: "Condition", Name: "X", Severity: nodehealth.Failed, Since: now}}
+					nodes[i].Found = []nodehealth.Finding{
+						{Source: "Condition", Name: "X", Severity: nodehealth.Failed, Since: now},
+					}
 				} else {
 					nodes[i].Found = nil
 				}
@@ -271,7 +279,10 @@ func TestJudgeKeepsItsPromises(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := policy()
 		p.Percent = rapid.SampledFrom([]int{0, 10, 30, 100}).Draw(t, "percent")
-		nodes := append(nodesNamed(rapid.IntRange(1, 12).Draw(t, "nodes"), "a"), nodehealth.Patient{Name: "z", UID: "z"})
+		nodes := append(
+			nodesNamed(rapid.IntRange(1, 12).Draw(t, "nodes"), "a"),
+			nodehealth.Patient{Name: "z", UID: "z"},
+		)
 		for i := range nodes {
 			if i%3 == 2 {
 				nodes[i].Pools = []string{"a", "b"}
@@ -299,7 +310,8 @@ func TestJudgeKeepsItsPromises(t *testing.T) {
 			now = now.Add(time.Duration(rapid.IntRange(1, 1500).Draw(t, "seconds")) * time.Second)
 			for i := range nodes {
 				n := &nodes[i]
-				switch rapid.SampledFrom([]string{"", "", "", "good", "warned", "failed", "fatal", "deep", "clear"}).Draw(t, "event") {
+				switch rapid.SampledFrom([]string{"", "", "", "good", "warned", "failed", "fatal", "deep", "clear"}).
+					Draw(t, "event") {
 				case "good":
 					n.Found = nil
 				case "warned":
@@ -327,7 +339,9 @@ func TestJudgeKeepsItsPromises(t *testing.T) {
 				if _, is := fatal[n.Name]; is && !out && h.Held.IsZero() {
 					t.Fatalf("%s takes work, and a fatal finding on it was cleared by nobody: %+v", n.Name, h)
 				}
-				if bad := len(n.Found) > 0 && n.Found[0].Severity != nodehealth.Warned && n.Found[0].Since.After(n.Cleared); bad && !out && h.Held.IsZero() {
+				if bad := len(n.Found) > 0 && n.Found[0].Severity != nodehealth.Warned &&
+					n.Found[0].Since.After(n.Cleared); bad && !out &&
+					h.Held.IsZero() {
 					t.Fatalf("%s is bad, neither out nor held: %+v", n.Name, h)
 				}
 				if out && inService[n.Name] {
@@ -348,10 +362,26 @@ func TestJudgeKeepsItsPromises(t *testing.T) {
 					most = 0
 				}
 				if len(recent) > most {
-					t.Fatalf("%d of %d nodes of pool %q were taken out within an hour: %v", len(recent), size[pool], pool, recent)
+					t.Fatalf(
+						"%d of %d nodes of pool %q were taken out within an hour: %v",
+						len(recent),
+						size[pool],
+						pool,
+						recent,
+					)
 				}
 			}
-			if again := nodehealth.Judge(p, v.Healths, nodes, time.Time{}, now); !maps.EqualFunc(again.Healths, v.Healths, nodehealth.Health.Equal) {
+			if again := nodehealth.Judge(
+				p,
+				v.Healths,
+				nodes,
+				time.Time{},
+				now,
+			); !maps.EqualFunc(
+				again.Healths,
+				v.Healths,
+				nodehealth.Health.Equal,
+			) {
 				t.Fatalf("a second look says %+v, the first %+v", again.Healths, v.Healths)
 			}
 			memory = v.Healths
@@ -393,8 +423,14 @@ func TestBreakerIsLifted(t *testing.T) {
 		t.Errorf("after somebody lifted it %v are out, want two", got)
 	}
 	nodes[0].UID, nodes[0].Found = "anew", nil
-	if h := nodehealth.Judge(policy(), v.Healths, nodes, time.Time{}, at(time.Minute)).Healths["n0000"]; len(h.Parts) > 0 || h.Taken.IsZero() {
-		t.Errorf("of a node that was made anew is remembered %+v; want that it was taken out, which counts, and no more", h)
+	if h := nodehealth.Judge(policy(), v.Healths, nodes, time.Time{}, at(time.Minute)).Healths["n0000"]; len(
+		h.Parts,
+	) > 0 ||
+		h.Taken.IsZero() {
+		t.Errorf(
+			"of a node that was made anew is remembered %+v; want that it was taken out, which counts, and no more",
+			h,
+		)
 	}
 }
 
@@ -479,7 +515,8 @@ func TestOnlyOwnLabelsAreLifted(t *testing.T) {
 					label, theirs = word, word
 				}
 			}
-			level := rapid.SampledFrom([]nodehealth.Severity{nodehealth.Ignored, nodehealth.Warned, nodehealth.Failed, nodehealth.Fatal}).Draw(t, "level")
+			level := rapid.SampledFrom([]nodehealth.Severity{nodehealth.Ignored, nodehealth.Warned, nodehealth.Failed, nodehealth.Fatal}).
+				Draw(t, "level")
 			h := nodehealth.Health{}
 			if state, is := map[nodehealth.Severity]nodehealth.State{
 				nodehealth.Warned: nodehealth.Suspect, nodehealth.Failed: nodehealth.FailedState, nodehealth.Fatal: nodehealth.Draining,

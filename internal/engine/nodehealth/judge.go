@@ -66,7 +66,10 @@ func Judge(policy Policy, was map[string]Health, patients []Patient, lifted, now
 			v.Healths[name] = Health{Pools: h.Pools, Taken: h.Taken}
 		}
 	}
-	patients = slices.SortedFunc(slices.Values(patients), func(a, b Patient) int { return cmp.Compare(a.Name, b.Name) })
+	patients = slices.SortedFunc(
+		slices.Values(patients),
+		func(a, b Patient) int { return cmp.Compare(a.Name, b.Name) },
+	)
 	for _, known := range []bool{true, false} { // there is always room for those that are remembered
 		for _, p := range patients {
 			old, is := was[p.Name]
@@ -205,7 +208,8 @@ func (v *Verdict) limit(policy Policy, was map[string]Health, size map[string]in
 		halt.Taken = taken[pool]
 		for _, h := range v.Healths {
 			at := h.Taken.Add(breakerWindow)
-			if counts(h) && slices.Contains(countedIn(h.Pools), pool) && (halt.Until.IsZero() || at.Before(halt.Until)) {
+			if counts(h) && slices.Contains(countedIn(h.Pools), pool) &&
+				(halt.Until.IsZero() || at.Before(halt.Until)) {
 				halt.Until = at
 			}
 		}

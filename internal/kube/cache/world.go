@@ -246,7 +246,16 @@ func gone(r Ref) core.Event {
 		return core.NamespaceGone{Name: r.Name}
 	case Node:
 		return core.NodeGone{Name: r.Name}
-	case Topology, AdmissionCheck, LimitRange, RuntimeClass, Volume, PriorityClass, NodeHealth, Pod, Workload, Rejection:
+	case Topology,
+		AdmissionCheck,
+		LimitRange,
+		RuntimeClass,
+		Volume,
+		PriorityClass,
+		NodeHealth,
+		Pod,
+		Workload,
+		Rejection:
 	}
 	panic("cache: no plain event for this kind")
 }

@@ -150,7 +150,7 @@ func Patient(
 	out := nodehealth.Patient{
 		Name: n.Name, UID: string(n.UID), Pools: nodehealth.Pools(flavors, NodeSignals(n)),
 		Testing: nodehealth.IsTest(n.Labels),
-		Found: nodehealth.Findings(rules, o),
+		Found:   nodehealth.Findings(rules, o),
 	}
 	out.DeepPassed, out.Cleared = o.DeepPassed, ClearedAt(n)
 	if err != nil {

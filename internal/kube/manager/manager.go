@@ -611,13 +611,13 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 			SlackQueue:  opts.SlackQueue,
 			Rules:       opts.Rules,
 			Views: views.Options{
-				Objects: mgr.GetClient(),
-				Live:    mgr.GetAPIReader(),
-				Health:  opts.health,
+				Objects:         mgr.GetClient(),
+				Live:            mgr.GetAPIReader(),
+				Health:          opts.health,
 				HealthNamespace: opts.Namespace,
-				Kinds:   opts.Kinds,
-				Replica: replica(),
-				Clock:   clock.RealClock{},
+				Kinds:           opts.Kinds,
+				Replica:         replica(),
+				Clock:           clock.RealClock{},
 			},
 		})
 		if err := mgr.Add(server); err != nil {
@@ -954,5 +954,8 @@ func ownRights(mgr manager.Manager, opts Options, _ *metrics.Metrics) error {
 }
 
 func nodesAndQueues(mgr manager.Manager, opts Options, _ *metrics.Metrics) error {
-	return slack.SetupWithManager(mgr, slack.Options{Queue: opts.SlackQueue, Namespace: opts.Namespace, Health: opts.health})
+	return slack.SetupWithManager(
+		mgr,
+		slack.Options{Queue: opts.SlackQueue, Namespace: opts.Namespace, Health: opts.health},
+	)
 }

@@ -83,7 +83,7 @@ func New(
 	h := &Handler{
 		objects:  o.Objects,
 		live:     o.Live,
-		health:   o.remembered,
+		health:   o.NodeHealth,
 		scheme:   o.Objects.Scheme(),
 		mapper:   o.Objects.RESTMapper(),
 		replica:  o.Replica,
@@ -115,8 +115,8 @@ func New(
 	return h
 }
 
-// remembered is the ConfigMap with what is remembered of nodes; nil if there is none.
-func (o Options) remembered(ctx context.Context) *corev1.ConfigMap {
+// NodeHealth is the ConfigMap with what is remembered of nodes; nil if there is none.
+func (o Options) NodeHealth(ctx context.Context) *corev1.ConfigMap {
 	var m corev1.ConfigMap
 	if o.Health == nil ||
 		o.Health.Get(ctx, client.ObjectKey{Namespace: o.HealthNamespace, Name: convert.HealthMemory}, &m) != nil {

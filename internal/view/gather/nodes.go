@@ -117,7 +117,11 @@ func healthsFor(ctx context.Context, c client.Reader) map[string]nodehealth.Heal
 		m = t.NodeHealth(ctx)
 	} else {
 		var own corev1.ConfigMap
-		if c.Get(ctx, client.ObjectKey{Namespace: v1beta2.DefaultNamespace, Name: convert.HealthMemory}, &own) == nil {
+		if c.Get(
+			ctx,
+			client.ObjectKey{Namespace: v1beta2.DefaultNamespace, Name: convert.HealthMemory},
+			&own,
+		) == nil {
 			m = &own
 		}
 	}

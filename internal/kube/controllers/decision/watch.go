@@ -66,7 +66,12 @@ func (f *feed) watch(ctx context.Context, o client.Object, h toolscache.Resource
 	return f.watchIn(ctx, f.cache, o, h)
 }
 
-func (f *feed) watchIn(ctx context.Context, in cache.Cache, o client.Object, h toolscache.ResourceEventHandler) error {
+func (f *feed) watchIn(
+	ctx context.Context,
+	in cache.Cache,
+	o client.Object,
+	h toolscache.ResourceEventHandler,
+) error {
 	informer, err := in.GetInformer(ctx, o)
 	if err != nil {
 		return fmt.Errorf("watch %T: %w", o, err)

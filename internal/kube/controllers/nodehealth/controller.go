@@ -41,7 +41,8 @@ const (
 // IndexDevices is DeviceUnhealthy for pods with devices that their kubelet calls unhealthy.
 func IndexDevices(o client.Object) []string {
 	p, is := o.(*corev1.Pod)
-	if !is || p.Spec.NodeName == "" || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+	if !is || p.Spec.NodeName == "" || p.Status.Phase == corev1.PodSucceeded ||
+		p.Status.Phase == corev1.PodFailed {
 		return nil
 	}
 	for range convert.UnhealthyDevices(p) {
@@ -257,7 +258,15 @@ func (r *reconciler) tell(nodes []corev1.Node, was map[string]nodehealth.Health,
 		halted["halt of "+h.Pool] = true
 		if key := "halt of " + h.Pool; !r.told[key] {
 			r.told[key] = true
-			r.Recorder.Eventf(r.of(h.Pool), nil, corev1.EventTypeWarning, "TooManyNodesBad", "JudgeHealth", "%s", HaltWords(h))
+			r.Recorder.Eventf(
+				r.of(h.Pool),
+				nil,
+				corev1.EventTypeWarning,
+				"TooManyNodesBad",
+				"JudgeHealth",
+				"%s",
+				HaltWords(h),
+			)
 		}
 	}
 	for key := range r.told {
@@ -294,7 +303,10 @@ func HaltWords(h nodehealth.Halt) string {
 	text := fmt.Sprintf(
 		"%s would be taken out of service and stay in it: of %d nodes %d were taken out within the hour, and %d may be. "+
 			"That looks like a fault of what watches the nodes",
-		names, h.Of, h.Taken, h.Most,
+		names,
+		h.Of,
+		h.Taken,
+		h.Most,
 	)
 	if !h.Until.IsZero() {
 		text += ". The next may be taken out at " + h.Until.Format(time.RFC3339)
@@ -321,8 +333,11 @@ func (r *reconciler) act(
 		h := convert.OfNode(n, healths[n.Name])
 		err := errors.Join(r.relabel(ctx, n, h), r.condition(ctx, n, h, now))
 		if apierrors.IsForbidden(err) {
-			return fmt.Errorf("nodeHealth.mode is Act, which needs the ClusterRole %s: bind it, as docs/node-health.md says: %w",
-				convert.NodesRole, err)
+			return fmt.Errorf(
+				"nodeHealth.mode is Act, which needs the ClusterRole %s: bind it, as docs/node-health.md says: %w",
+				convert.NodesRole,
+				err,
+			)
 		}
 		if client.IgnoreNotFound(err) != nil {
 			errs = append(errs, fmt.Errorf("node %s: %w", n.Name, err))
@@ -372,10 +387,19 @@ func orNil(s string) *string {
 }
 
 // condition writes how the node is. Nodes on which nothing was ever found get none.
-func (r *reconciler) condition(ctx context.Context, n *corev1.Node, h nodehealth.Health, now time.Time) error {
+func (r *reconciler) condition(
+	ctx context.Context,
+	n *corev1.Node,
+	h nodehealth.Health,
+	now time.Time,
+) error {
 	want := corev1.NodeCondition{
-		Type: nodehealth.ConditionType, Status: corev1.ConditionTrue, Reason: string(h.State()), Message: "nothing is found",
-		LastHeartbeatTime: metav1.NewTime(now), LastTransitionTime: metav1.NewTime(now),
+		Type:               nodehealth.ConditionType,
+		Status:             corev1.ConditionTrue,
+		Reason:             string(h.State()),
+		Message:            "nothing is found",
+		LastHeartbeatTime:  metav1.NewTime(now),
+		LastTransitionTime: metav1.NewTime(now),
 	}
 	if h.State() == nodehealth.Testing {
 		want.Status, want.Message = corev1.ConditionFalse, "its health label speaks of a test"
@@ -395,7 +419,9 @@ func (r *reconciler) condition(ctx context.Context, n *corev1.Node, h nodehealth
 			want.LastTransitionTime = is.LastTransitionTime
 		}
 	}
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{want}}})
+	patch, err := json.Marshal(
+		map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{want}}},
+	)
 	if err != nil {
 		return fmt.Errorf("compose its condition: %w", err)
 	}

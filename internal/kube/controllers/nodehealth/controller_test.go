@@ -144,7 +144,12 @@ func (w *world) change(name string, change func(*corev1.Node)) {
 // set sets a condition from now on.
 func (w *world) set(kind corev1.NodeConditionType, status corev1.ConditionStatus) func(*corev1.Node) {
 	return func(n *corev1.Node) {
-		c := corev1.NodeCondition{Type: kind, Status: status, Message: "so it says", LastTransitionTime: metav1.NewTime(w.clock.Now())}
+		c := corev1.NodeCondition{
+			Type:               kind,
+			Status:             status,
+			Message:            "so it says",
+			LastTransitionTime: metav1.NewTime(w.clock.Now()),
+		}
 		for i := range n.Status.Conditions {
 			if n.Status.Conditions[i].Type == kind {
 				n.Status.Conditions[i] = c
@@ -246,7 +251,11 @@ func TestDecideTouchesNoNode(t *testing.T) {
 	m, err := w.r.read(t.Context())
 	w.must(err)
 	all, _ := convert.Healths(m)
-	if n := convert.NodeWith(w.get("n1"), all["n1"]); n.State.TakesWork() || !strings.Contains(n.Why, "condition GpuMemWatch") {
+	if n := convert.NodeWith(
+		w.get("n1"),
+		all["n1"],
+	); n.State.TakesWork() ||
+		!strings.Contains(n.Why, "condition GpuMemWatch") {
 		t.Errorf("the engine is told %s, %s; want that it takes no work, and why", n.State, n.Why)
 	}
 	anew := w.get("n1")
@@ -267,16 +276,34 @@ func TestFatalSticks(t *testing.T) {
 			n.Annotations[health.ChecksAnnotation] = text
 		}
 	}
-	w.change("n1", report(`{"at":"2026-03-01T12:00:00Z","checks":[{"name":"xid","result":"Fatal","at":"2026-03-01T11:59:00Z","devices":["3"],"message":"XID 79"}]}`))
+	w.change(
+		"n1",
+		report(
+			`{"at":"2026-03-01T12:00:00Z","checks":[{"name":"xid","result":"Fatal","at":"2026-03-01T11:59:00Z","devices":["3"],"message":"XID 79"}]}`,
+		),
+	)
 	w.expect("a GPU fell off the bus", "n1", "Draining", "EVICT", "False Draining")
-	w.change("n1", func(n *corev1.Node) { n.Labels[nodehealth.HealthLabel] = "PASS" }) // Autopilot's hourly check
+	w.change(
+		"n1",
+		func(n *corev1.Node) { n.Labels[nodehealth.HealthLabel] = "PASS" },
+	) // Autopilot's hourly check
 	w.expect("a weaker check passed", "n1", "Draining", "EVICT", "False Draining")
-	w.change("n1", report(`{"at":"2026-03-01T12:30:00Z","checks":[{"name":"xid","result":"Passed","at":"2026-03-01T12:30:00Z"}]}`))
+	w.change(
+		"n1",
+		report(
+			`{"at":"2026-03-01T12:30:00Z","checks":[{"name":"xid","result":"Passed","at":"2026-03-01T12:30:00Z"}]}`,
+		),
+	)
 	w.clock.Step(10 * time.Hour)
 	w.expect("the log is silent", "n1", "Draining", "EVICT", "False Draining")
 	w.change("n1", report("broken"))
 	w.expect("a report that cannot be read", "n1", "Draining", "EVICT", "False Draining")
-	w.change("n1", report(`{"at":"2026-03-01T13:00:00Z","checks":[{"name":"dcgm","result":"Passed","deep":true,"at":"2026-03-01T13:00:00Z"}]}`))
+	w.change(
+		"n1",
+		report(
+			`{"at":"2026-03-01T13:00:00Z","checks":[{"name":"dcgm","result":"Passed","deep":true,"at":"2026-03-01T13:00:00Z"}]}`,
+		),
+	)
 	w.expect("a deep test passed", "n1", "Back", "ERR", "False Back")
 	w.clock.Step(5 * time.Minute)
 	w.expect("and it is back", "n1", "Healthy", "PASS", "True Healthy")
@@ -320,7 +347,10 @@ func TestDevicesOfPods(t *testing.T) {
 					{ResourceID: "GPU-1", Health: corev1.ResourceHealthStatusUnhealthy},
 					{ResourceID: "GPU-2", Health: corev1.ResourceHealthStatusHealthy},
 				}},
-				{Name: "claim:x", Resources: []corev1.ResourceHealth{{ResourceID: "d", Health: corev1.ResourceHealthStatusUnhealthy}}},
+				{
+					Name:      "claim:x",
+					Resources: []corev1.ResourceHealth{{ResourceID: "d", Health: corev1.ResourceHealthStatusUnhealthy}},
+				},
 			},
 		}}},
 	}
@@ -342,7 +372,10 @@ func TestTooManyAtOnce(t *testing.T) {
 	w.expect("two may be", "n2", "Failed", "ERR", "False Failed")
 	w.expect("the third is only avoided", "n3", "Suspect", "WARN", "False Suspect")
 	told := strings.Join(w.told(), "\n")
-	if n := strings.Count(told, "TooManyNodesBad n3 would be taken out of service and stay in it: of 4 nodes 2 were taken out within the hour, and 2 may be. That looks like a fault of what watches the nodes. The next may be taken out at 2026-03-01T13:00:00Z"); n != 1 {
+	if n := strings.Count(
+		told,
+		"TooManyNodesBad n3 would be taken out of service and stay in it: of 4 nodes 2 were taken out within the hour, and 2 may be. That looks like a fault of what watches the nodes. The next may be taken out at 2026-03-01T13:00:00Z",
+	); n != 1 {
 		t.Errorf("it was said %d times:\n%s", n, told)
 	}
 	m, err := w.r.read(t.Context())
@@ -374,7 +407,11 @@ func TestFailuresAreTold(t *testing.T) {
 	w := newWorld(t, node("n1", ""))
 	w.change("n1", w.set("KernelDeadlock", corev1.ConditionTrue))
 	w.refuse = apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "n1", errors.New("no"))
-	if _, err := w.r.Reconcile(t.Context(), reconcile.Request{}); err == nil || !strings.Contains(err.Error(), convert.NodesRole) {
+	if _, err := w.r.Reconcile(
+		t.Context(),
+		reconcile.Request{},
+	); err == nil ||
+		!strings.Contains(err.Error(), convert.NodesRole) {
 		t.Errorf("without the right: %v, want which role is missing", err)
 	}
 	w.refuse = apierrors.NewNotFound(schema.GroupResource{Resource: "nodes"}, "n1")
@@ -398,7 +435,15 @@ func TestMemoryIsWrittenOnWhatWasRead(t *testing.T) {
 	m := old.DeepCopy()
 	m.Annotations = map[string]string{"x": "y"}
 	w.must(w.c.Update(t.Context(), m))
-	if err := w.r.write(t.Context(), old, nil, nil, map[string]nodehealth.Health{"n2": {}}); !apierrors.IsConflict(err) {
+	if err := w.r.write(
+		t.Context(),
+		old,
+		nil,
+		nil,
+		map[string]nodehealth.Health{"n2": {}},
+	); !apierrors.IsConflict(
+		err,
+	) {
 		t.Errorf("written on an old one: %v, want a conflict", err)
 	}
 }
@@ -408,12 +453,12 @@ func TestHeartbeatsAreNoNews(t *testing.T) {
 		change func(*corev1.Node)
 		news   bool
 	}{
-		"a heartbeat":  {func(n *corev1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(noon) }, false},
-		"images":       {func(n *corev1.Node) { n.Annotations = map[string]string{"x": "y"} }, false},
-		"a condition":  {func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse }, true},
-		"a taint":      {func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "x"}} }, true},
-		"a label":      {func(n *corev1.Node) { n.Labels["x"] = "y" }, true},
-		"a report":     {func(n *corev1.Node) { n.Annotations = map[string]string{health.ChecksAnnotation: "{}"} }, true},
+		"a heartbeat":   {func(n *corev1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(noon) }, false},
+		"images":        {func(n *corev1.Node) { n.Annotations = map[string]string{"x": "y"} }, false},
+		"a condition":   {func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse }, true},
+		"a taint":       {func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "x"}} }, true},
+		"a label":       {func(n *corev1.Node) { n.Labels["x"] = "y" }, true},
+		"a report":      {func(n *corev1.Node) { n.Annotations = map[string]string{health.ChecksAnnotation: "{}"} }, true},
 		"it is cleared": {func(n *corev1.Node) { n.Annotations = map[string]string{convert.ClearedAnnotation: "{}"} }, true},
 	} {
 		t.Run(name, func(t *testing.T) {

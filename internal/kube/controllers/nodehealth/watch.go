@@ -67,7 +67,12 @@ type saidOf struct {
 }
 
 func said(n *corev1.Node) saidOf {
-	out := saidOf{labels: maps.Clone(n.Labels), annotations: map[string]string{}, taints: n.Spec.Taints, going: n.DeletionTimestamp != nil}
+	out := saidOf{
+		labels:      maps.Clone(n.Labels),
+		annotations: map[string]string{},
+		taints:      n.Spec.Taints,
+		going:       n.DeletionTimestamp != nil,
+	}
 	for _, a := range []string{
 		health.ChecksAnnotation, convert.ClearedAnnotation, convert.LabelledAnnotation, view.DrainAnnotation,
 	} {
@@ -75,7 +80,13 @@ func said(n *corev1.Node) saidOf {
 	}
 	for _, c := range n.Status.Conditions {
 		out.conditions = append(out.conditions, nodehealth.Condition{
-			Type: string(c.Type), Status: string(c.Status), Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime.Time,
+			Type: string(
+				c.Type,
+			),
+			Status:  string(c.Status),
+			Reason:  c.Reason,
+			Message: c.Message,
+			Since:   c.LastTransitionTime.Time,
 		})
 	}
 	_, out.gpus = n.Status.Capacity["nvidia.com/gpu"]
@@ -88,7 +99,8 @@ func devicesChanged() predicate.TypedPredicate[*corev1.Pod] {
 	return predicate.TypedFuncs[*corev1.Pod]{
 		CreateFunc: func(e event.TypedCreateEvent[*corev1.Pod]) bool { return bad(e.Object) },
 		UpdateFunc: func(e event.TypedUpdateEvent[*corev1.Pod]) bool {
-			return bad(e.ObjectOld) != bad(e.ObjectNew) || bad(e.ObjectNew) && !reflect.DeepEqual(devicesOf(e.ObjectOld), devicesOf(e.ObjectNew))
+			return bad(e.ObjectOld) != bad(e.ObjectNew) ||
+				bad(e.ObjectNew) && !reflect.DeepEqual(devicesOf(e.ObjectOld), devicesOf(e.ObjectNew))
 		},
 		DeleteFunc: func(e event.TypedDeleteEvent[*corev1.Pod]) bool { return bad(e.Object) },
 	}

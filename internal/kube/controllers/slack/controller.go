@@ -117,8 +117,8 @@ type reconciler struct {
 	inventories client.Reader
 	// health is nil where nothing is remembered of nodes.
 	health   client.Reader
-	recorder    events.EventRecorder
-	options     Options
+	recorder events.EventRecorder
+	options  Options
 	// What was reported last is not repeated: the queue generation that had no
 	// cohort, and the unreadable keys of the inventory.
 	toldCohort told
