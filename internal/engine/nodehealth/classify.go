@@ -193,21 +193,14 @@ func judged(f Signals) []finding {
 
 // Words say how a part is, why and since when.
 func (p Part) Words() string {
-	what := "healthy"
-	if p.Worst != nil {
-		what = p.Worst.Words()
+	text := string(p.State)
+	if p.Worst != nil && p.State != Healthy {
+		text += ": " + p.Worst.Words()
 	}
-	at := p.Since.UTC().Format("2006-01-02T15:04Z")
-	switch p.State {
-	case Back:
-		return what + " was gone at " + at
-	case Draining:
-		return what + ", has to be tested, since " + at
-	case Healthy:
-		return "healthy since " + at
-	case Suspect, Testing, FailedState:
+	if p.State == Back {
+		text += ", gone"
 	}
-	return what + " since " + at
+	return text + " since " + p.Since.UTC().Format("2006-01-02T15:04Z")
 }
 
 func severity(s core.NodeState) int {
