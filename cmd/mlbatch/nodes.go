@@ -49,6 +49,7 @@ It takes the right to list nodes; what is on them is told to those who may list 
 	})
 	cmd.Flags().
 		BoolVar(&domains, "topology", false, "show in which rack, block or other domain each is, and sort by that")
+	cmd.AddCommand(newClearCommand())
 	return cmd
 }
 

@@ -21,6 +21,7 @@ func statusWriters() map[string]string {
 		"internal/kube/controllers/basis":        "jobs, what they are based on",
 		"internal/kube/controllers/groups":       "objects that consist of groups of pods, such as LeaderWorkerSets",
 		"internal/kube/controllers/nativegroup":  "PodGroup and CompositePodGroup of Kubernetes, whether their pods have nodes",
+		"internal/kube/controllers/nodehealth":   "Node, how it is, in mode Act",
 		"internal/kube/controllers/operator":     "jobs whose pods are made here",
 		"internal/kube/controllers/podgroup":     "Pod, the condition of one that is deleted",
 		"internal/kube/controllers/provisioning": "AdmissionCheck",

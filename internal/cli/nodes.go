@@ -66,6 +66,16 @@ func NodesInDomainsColumns(now time.Time) []Column[view.Node] {
 	return slices.Insert(NodeColumns(now), 1, where)
 }
 
+// heldNodes are how many are held in service, since too many others are out of it.
+func heldNodes(rows []view.Node) (n int) {
+	for _, r := range rows {
+		if r.Health != nil && r.Health.Held {
+			n++
+		}
+	}
+	return n
+}
+
 // SumOfNodes says in a line how full the nodes are.
 func SumOfNodes(rows []view.Node) string {
 	var gpus, used, free, block, out int64
@@ -92,6 +102,12 @@ func SumOfNodes(rows []view.Node) string {
 	}
 	if out > 0 {
 		text += fmt.Sprintf(", %d on nodes that are closed or suspect", out)
+	}
+	if held := heldNodes(rows); held > 0 {
+		text += fmt.Sprintf(
+			"; %s would be out of service if not too many were already, which looks like a fault of what watches them",
+			words.Count(held, "node"),
+		)
 	}
 	said := []string{text}
 	for _, name := range slices.Sorted(maps.Keys(parts)) {

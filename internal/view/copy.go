@@ -35,6 +35,7 @@ func (n *Node) DeepCopyInto(out *Node) {
 	), clone(
 		n.Drained,
 	)
+	out.Health = clone(n.Health)
 	out.Slices, out.FreeSlices, out.Jobs = maps.Clone(n.Slices), maps.Clone(n.FreeSlices), maps.Clone(n.Jobs)
 	out.Domain = slices.Clone(n.Domain)
 }

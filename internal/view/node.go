@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 )
 
 // DrainAnnotation on a node says that mlbatch took it out of service: who, when and why, and what
@@ -49,6 +50,28 @@ func (d *Drain) Words(now time.Time) string {
 	return text
 }
 
+// NodeHealth is what findings say of a node.
+type NodeHealth struct {
+	State nodehealth.State `json:"state"`
+	// Finding is what was found, and by whom, and Since when the state is so; of a test that its label tells of neither.
+	Finding string    `json:"finding,omitempty"`
+	Since   time.Time `json:"since,omitzero"`
+	// Held says that it would be out of service, and is not, since too many nodes are already.
+	Held bool `json:"held,omitempty"`
+}
+
+// HealthOf is what is remembered of a node, nil if nothing is wrong.
+func HealthOf(h nodehealth.Health) *NodeHealth {
+	f, since := h.Worst()
+	switch {
+	case h.State() == nodehealth.Testing:
+		return &NodeHealth{State: nodehealth.Testing}
+	case f == nil:
+		return nil
+	}
+	return &NodeHealth{State: h.State(), Finding: f.Words(), Since: since, Held: !h.Held.IsZero()}
+}
+
 // Node is how a node stands, in one line. Its JSON is stable.
 type Node struct {
 	// Name is that of the node.
@@ -72,6 +95,8 @@ type Node struct {
 	Domain []string `json:"domain,omitempty"`
 	// Drained is who took it out of service with mlbatch drain, nil if nobody did.
 	Drained *Drain `json:"drained,omitempty"`
+	// Health is what findings say of it, nil if nothing.
+	Health *NodeHealth `json:"health,omitempty"`
 	// UsedSince is since when the GPUs that pods have were used, on average over these GPUs; nil if none is, or
 	// that is not known.
 	UsedSince *time.Time `json:"gpusUsedSince,omitempty"`

@@ -59,6 +59,12 @@ const (
 	DefaultHistoryPerNamespace = 2048
 	// DefaultKeepNodes is longer than a node takes to start again.
 	DefaultKeepNodes = 5 * time.Minute
+	// DefaultReturnAfter is longer than a signal takes to flap; DefaultReturnAfterAtMost leaves a node that does so
+	// all day out of service for most of it.
+	DefaultReturnAfter       = 5 * time.Minute
+	DefaultReturnAfterAtMost = 4 * time.Hour
+	// DefaultMaxNewPercent is more than nodes fail at once, and less than a fault of what watches them hits.
+	DefaultMaxNewPercent = 10
 )
 
 // Default fills in what a file leaves out, in place. ownNamespace is that of
@@ -81,6 +87,11 @@ func Default(c *Configuration, ownNamespace string) {
 	set(&h.AfterEnded, metav1.Duration{Duration: DefaultHistoryAfterEnded})
 	set(&h.PerNamespace, DefaultHistoryPerNamespace)
 	set(&section(&c.Recovery).KeepNodes, metav1.Duration{Duration: DefaultKeepNodes})
+	n := section(&c.NodeHealth)
+	set(&n.Mode, HealthDecide)
+	set(&n.ReturnAfter, metav1.Duration{Duration: DefaultReturnAfter})
+	set(&n.ReturnAfterAtMost, metav1.Duration{Duration: max(DefaultReturnAfterAtMost, n.ReturnAfter.Duration)})
+	set(&n.MaxNewPercent, DefaultMaxNewPercent)
 	if c.ManagedJobsNamespaceSelector == nil {
 		c.ManagedJobsNamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
 			Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn,

@@ -38,6 +38,7 @@ func Validate(c *Configuration) field.ErrorList {
 	errs = append(errs, validateTenants(c.Tenants, field.NewPath("tenants"))...)
 	errs = append(errs, notNegative(field.NewPath("history", "afterEnded"), c.History.AfterEnded)...)
 	errs = append(errs, notNegative(field.NewPath("recovery", "keepNodes"), c.Recovery.KeepNodes)...)
+	errs = append(errs, validateNodeHealth(c.NodeHealth, field.NewPath("nodeHealth"))...)
 	if n := *c.History.PerNamespace; n < leastHistory {
 		errs = append(
 			errs,
@@ -345,4 +346,63 @@ func atLeast(at *field.Path, n *int32, low int32) field.ErrorList {
 		return field.ErrorList{field.Invalid(at, *n, fmt.Sprintf("must be %d or more", low))}
 	}
 	return nil
+}
+
+// Sources and severities of findings on nodes.
+func healthSources() []string    { return []string{"Condition", "Taint", "Label", "Check", "Device"} }
+func healthSeverities() []string { return []string{"Ignored", "Warned", "Failed", "Fatal"} }
+
+// healthLabel is judged without rules.
+const healthLabel = "autopilot.ibm.com/gpuhealth"
+
+func validateNodeHealth(n *NodeHealth, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if m := *n.Mode; m != HealthDecide && m != HealthAct {
+		errs = append(errs, field.NotSupported(at.Child("mode"), m, []NodeHealthMode{HealthDecide, HealthAct}))
+	}
+	errs = append(errs, notNegative(at.Child("returnAfter"), n.ReturnAfter)...)
+	if n.ReturnAfterAtMost.Duration < n.ReturnAfter.Duration {
+		errs = append(errs, field.Invalid(at.Child("returnAfterAtMost"), n.ReturnAfterAtMost.Duration.String(),
+			"must be returnAfter ("+n.ReturnAfter.Duration.String()+") or more"))
+	}
+	if p := *n.MaxNewPercent; p < 0 || p > 100 {
+		errs = append(errs, field.Invalid(at.Child("maxNewPercent"), p, "must be from 0 to 100"))
+	}
+	for i, s := range n.Sources {
+		at := at.Child("sources").Index(i)
+		if !slices.Contains(healthSources(), s.Source) {
+			errs = append(errs, field.NotSupported(at.Child("source"), s.Source, healthSources()))
+		}
+		if !slices.Contains(healthSeverities(), s.Severity) {
+			errs = append(errs, field.NotSupported(at.Child("severity"), s.Severity, healthSeverities()))
+		}
+		if s.Name == "" {
+			errs = append(
+				errs,
+				field.Required(at.Child("name"), "name a condition, taint, check or resource, or give *"),
+			)
+		}
+		if s.Source == "Label" && s.Name == healthLabel {
+			errs = append(
+				errs,
+				field.Forbidden(
+					at.Child("name"),
+					"this label is taken at its word: docs/node-health.md says which word does what",
+				),
+			)
+		}
+		if s.Resource != "" && (s.Source == "Check" || s.Source == "Device") {
+			errs = append(
+				errs,
+				field.Forbidden(at.Child("resource"), "checks and devices say it themselves: leave it out"),
+			)
+		}
+		if s.Status != "" && (s.Source == "Check" || s.Source == "Device") {
+			errs = append(
+				errs,
+				field.Forbidden(at.Child("status"), "only conditions, taints and labels have one: leave it out"),
+			)
+		}
+	}
+	return errs
 }

@@ -243,7 +243,11 @@ func (n Node) Undrain(ctx context.Context, c client.Client) (left []string, err 
 		if n.Spec.Unschedulable {
 			cures = append(cures, "kubectl uncordon "+n.Name)
 		}
-		if n.Labels[nodehealth.HealthLabel] == nodehealth.Evict {
+		switch m := convert.HealthMark(n.Node); {
+		case n.Labels[nodehealth.HealthLabel] != nodehealth.Evict:
+		case m != nil && m.Set == nodehealth.Evict:
+			cures = append(cures, "mlbatch nodes clear "+n.Name)
+		default:
 			cures = append(cures, fmt.Sprintf("kubectl label node %s %s-", n.Name, nodehealth.HealthLabel))
 		}
 		return nil, fmt.Errorf(

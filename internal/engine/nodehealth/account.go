@@ -41,7 +41,7 @@ func serves(flavor *core.Flavor, f Signals) bool {
 		}
 	}
 	lasting := slices.DeleteFunc(slices.Clone(f.Taints), func(t core.Taint) bool {
-		return strings.HasPrefix(t.Key, lifecyclePrefix) || slices.Contains(flavor.Taints, t)
+		return strings.HasPrefix(t.Key, lifecyclePrefix) || IsPassing(t.Key) || slices.Contains(flavor.Taints, t)
 	})
 	_, bad := core.Untolerated(lasting, flavor.Tolerations)
 	return !bad

@@ -15,6 +15,10 @@ const (
 	cordonTaint      = "node.kubernetes.io/unschedulable"
 )
 
+// sentinelTaint is what NVSentinel keeps pods off a node by that it has found bad. It says so itself, and has a breaker
+// of its own: that counts as a cordon.
+const sentinelTaint = "AggregatedNodeHealth"
+
 // pressure is the condition that a taint stands for by which Kubernetes keeps pods off a node that
 // is short of something, and ends some there; "" for other taints. Such taints come and go with
 // what runs on a node: they say what it takes now, and not for whom it is.
@@ -36,7 +40,7 @@ func pressure(taint string) string {
 // out of reach or short of something.
 func IsPassing(taint string) bool {
 	switch taint {
-	case cordonTaint, notReadyTaint, unreachableTaint:
+	case cordonTaint, notReadyTaint, unreachableTaint, sentinelTaint:
 		return true
 	}
 	return pressure(taint) != ""
@@ -58,6 +62,8 @@ type Signals struct {
 	ReadyReason string
 	// Deleting is true from the moment the node's deletion was asked for.
 	Deleting bool
+	// Health is what is remembered of findings on it.
+	Health Health
 }
 
 // Classify returns the state of a node, and in a few words why it is not
@@ -112,10 +118,17 @@ func findings(f Signals) []finding {
 		if short := pressure(t.Key); short != "" {
 			found = append(found, finding{core.NodeClosed, wholeNode, short})
 		}
+		if t.Key == sentinelTaint && t.Effect != core.PreferNoSchedule {
+			found = append(
+				found,
+				finding{core.NodeClosed, wholeNode, "taint " + t.Key + "=" + t.Value + " of NVSentinel"},
+			)
+		}
 	}
 	if x, ok := labelled(f.Labels); ok {
 		found = append(found, x)
 	}
+	found = append(found, judged(f)...)
 	slices.SortStableFunc(
 		found,
 		func(a, b finding) int { return cmp.Compare(severity(b.state), severity(a.state)) },
@@ -152,6 +165,42 @@ func readiness(f Signals) (finding, bool) {
 func labelled(labels map[string]string) (finding, bool) {
 	state := MarkedState(labels)
 	return finding{state, gpusOnly, "label " + HealthLabel + "=" + labels[HealthLabel]}, state != core.NodeReady
+}
+
+// judged are the findings that are remembered of a node. Those of devices that it does not have say nothing.
+func judged(f Signals) []finding {
+	var out []finding
+	for _, p := range f.Health.Parts {
+		state, of := p.nodeState(), wholeNode
+		switch {
+		case state == core.NodeReady:
+			continue
+		case p.Of == core.GPU:
+			of = gpusOnly
+		case p.Of != "":
+			if _, has := f.Capacity.Lookup(p.Of); !has {
+				continue
+			}
+		}
+		why := p.Words()
+		if !f.Health.Held.IsZero() && !state.TakesWork() {
+			state, why = core.NodeWarned, why+", and would be out of service if not too many were already"
+		}
+		out = append(out, finding{state, of, why})
+	}
+	return out
+}
+
+// Words say how a part is, why and since when.
+func (p Part) Words() string {
+	text := string(p.State)
+	if p.Worst != nil && p.State != Healthy {
+		text += ": " + p.Worst.Words()
+	}
+	if p.State == Back {
+		text += ", gone"
+	}
+	return text + " since " + p.Since.UTC().Format("2006-01-02T15:04Z")
 }
 
 func severity(s core.NodeState) int {

@@ -25,6 +25,11 @@ func marks() []mark {
 	}
 }
 
+// IsTest reports whether the health label says that a test has the GPUs.
+func IsTest(labels map[string]string) bool {
+	return strings.EqualFold(strings.TrimSpace(labels[HealthLabel]), "TESTING")
+}
+
 type mark struct {
 	value string
 	state core.NodeState
@@ -32,8 +37,10 @@ type mark struct {
 
 // MarkedState is the state that the health label alone says a node with GPUs to be in, NodeReady if
 // the label says nothing bad. Case and spaces of the value do not matter.
-func MarkedState(labels map[string]string) core.NodeState {
-	value := strings.TrimSpace(labels[HealthLabel])
+func MarkedState(labels map[string]string) core.NodeState { return marked(labels[HealthLabel]) }
+
+func marked(value string) core.NodeState {
+	value = strings.TrimSpace(value)
 	for _, m := range marks() {
 		if strings.EqualFold(value, m.value) {
 			return m.state

@@ -29,6 +29,8 @@ const (
 	RuntimeClass
 	Volume
 	PriorityClass
+	// NodeHealth is the ConfigMap with what is remembered of nodes.
+	NodeHealth
 	Node
 	Pod
 	Workload

@@ -35,6 +35,7 @@ type World struct {
 
 	pods      podTable
 	nodes     map[string]core.Node // without Foreign
+	health    healths
 	workloads map[core.Key]known
 	// plans are the newest admissions, decided or observed. Pods on planned
 	// places are not foreign to a node.
@@ -80,6 +81,7 @@ func NewWorld(rules convert.Rules) *World {
 		claims:     map[string]core.Key{},
 		pods:       newPodTable(),
 		nodes:      map[string]core.Node{},
+		health:     newHealths(),
 		workloads:  map[core.Key]known{},
 		plans:      map[core.Key]*core.Admission{},
 		rejected:   map[core.Key]rejection{},
@@ -204,6 +206,8 @@ func (b *batch) take(c ObjectUpdate) {
 		b.volume(c)
 	case PriorityClass:
 		b.priorityClass(c)
+	case NodeHealth:
+		b.healths(c)
 	case Node:
 		b.node(c)
 	case Pod:
@@ -242,7 +246,16 @@ func gone(r Ref) core.Event {
 		return core.NamespaceGone{Name: r.Name}
 	case Node:
 		return core.NodeGone{Name: r.Name}
-	case Topology, AdmissionCheck, LimitRange, RuntimeClass, Volume, PriorityClass, Pod, Workload, Rejection:
+	case Topology,
+		AdmissionCheck,
+		LimitRange,
+		RuntimeClass,
+		Volume,
+		PriorityClass,
+		NodeHealth,
+		Pod,
+		Workload,
+		Rejection:
 	}
 	panic("cache: no plain event for this kind")
 }
@@ -257,11 +270,12 @@ func (b *batch) node(c ObjectUpdate) {
 	n, ok := c.Object.(*corev1.Node)
 	if !ok {
 		delete(b.world.nodes, c.Name)
+		delete(b.world.health.signals, c.Name)
 		b.nodes[c.Name] = true
 		b.events = append(b.events, gone(c.Ref))
 		return
 	}
-	b.world.nodes[c.Name] = convert.Node(n)
+	b.world.nodes[c.Name] = b.world.health.node(n)
 	b.nodes[c.Name] = true
 }
 

@@ -13,6 +13,7 @@ import (
 	viewapi "github.com/mlbatch/mlbatch/api/view/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/rights"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/slack"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
@@ -33,6 +34,8 @@ const (
 	// TeamRole is what the controller needs in the namespaces where jobs run. It
 	// binds itself there (see package rights) and has these rights nowhere else.
 	TeamRole = rights.Role
+	// NodesRole lets the controller label nodes, if it is bound to it.
+	NodesRole = convert.NodesRole
 	// Scheduler names the role and the service account of the scheduler. The role
 	// holds what it needs beyond system:kube-scheduler.
 	Scheduler = "mlbatch-scheduler"
@@ -87,6 +90,7 @@ func roles(o Options) []client.Object {
 		forAllUsers(ViewsRole),
 		clusterRole(Controller, append(controllerRules(o.Kinds), trustRules(o)...)),
 		clusterRole(TeamRole, teamRules(o.Kinds)),
+		clusterRole(NodesRole, nodeRules()),
 	}
 	if len(o.schedulerNames()) > 0 {
 		objects = append(objects, clusterRole(Scheduler, schedulerRules()))
@@ -423,6 +427,12 @@ func teamRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		allow("", []string{"delete"}, "pods"))
 }
 
+// nodeRules are what the controller needs to label nodes (nodeHealth.mode: Act). An installation binds them to nobody:
+// who wants it does.
+func nodeRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{allow("", []string{"patch"}, "nodes", "nodes/status")}
+}
+
 // schedulerRules are what the scheduler needs beyond system:kube-scheduler: to
 // read plans and gangs, and to say how gangs stand.
 func schedulerRules() []rbacv1.PolicyRule {
@@ -451,5 +461,5 @@ func homeRules(account string, o Options) []rbacv1.PolicyRule {
 	}
 	return append(rules,
 		allow("", []string{"create"}, "configmaps"),
-		named(allow("", append(follow(), "patch"), "configmaps"), slack.InventoryName))
+		named(allow("", append(follow(), "patch"), "configmaps"), slack.InventoryName, convert.HealthMemory))
 }

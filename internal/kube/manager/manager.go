@@ -50,6 +50,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/history"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/job"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/nativegroup"
+	healthcontroller "github.com/mlbatch/mlbatch/internal/kube/controllers/nodehealth"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/operator"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/podgroup"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/provisioning"
@@ -165,6 +166,8 @@ type Options struct {
 	Lifecycle workloadlifecycle.Config
 	// Retries is what is said of the retries of all jobs (recovery.retryPolicy); nil is nothing.
 	Retries *core.RetryText
+	// NodeHealth says what is made of signs that nodes are bad (nodeHealth).
+	NodeHealth NodeHealth
 	// History says which jobs that ended are remembered (history).
 	History history.Retention
 	// Limits are what users may ask for in their jobs (tenants).
@@ -208,6 +211,8 @@ type Options struct {
 	crowd *crowd.Crowd
 	// early is what runs before the caches are filled.
 	early *early
+	// health has what is remembered of nodes.
+	health cache.Cache
 	// never tells the webhooks what could never start. It is filled in before anything runs.
 	never *mlwebhook.Never
 }
@@ -330,7 +335,7 @@ func Run(ctx context.Context, opts Options) error {
 	for name, index := range map[string]client.IndexerFunc{
 		admission.PodIndex: admission.IndexPod, podgroup.UnitIndex: podgroup.IndexUnit,
 		evacuation.NodeIndex: evacuation.IndexNode, ungating.Index: ungating.IndexWaiting,
-		nativegroup.Index: nativegroup.IndexPod,
+		nativegroup.Index: nativegroup.IndexPod, healthcontroller.DeviceIndex: healthcontroller.IndexDevices,
 	} {
 		if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, name, index); err != nil {
 			return fmt.Errorf("index pods by %s: %w", name, err)
@@ -391,6 +396,9 @@ func Run(ctx context.Context, opts Options) error {
 	); err != nil {
 		return fmt.Errorf("index other controllers: %w", err)
 	}
+	if opts.health, err = healthMemory(mgr, opts.Namespace); err != nil {
+		return err
+	}
 	counters, err := newMetrics(ctx, mgr, opts)
 	if err != nil {
 		return fmt.Errorf("set up metrics: %w", err)
@@ -398,7 +406,7 @@ func Run(ctx context.Context, opts Options) error {
 	if err := webhooks(ctx, mgr, opts); err != nil {
 		return err
 	}
-	for _, set := range []func(manager.Manager, Options, *metrics.Metrics) error{probes, decisions, jobKinds, nodesAndQueues, ownRights} {
+	for _, set := range []func(manager.Manager, Options, *metrics.Metrics) error{probes, decisions, jobKinds, nodesAndQueues, nodeHealth, ownRights} {
 		if err := set(mgr, opts, counters); err != nil {
 			return err
 		}
@@ -565,6 +573,7 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 	}
 	loop := decision.New(decision.Options{
 		Cache:     mgr.GetCache(),
+		Health:    opts.health,
 		Client:    mgr.GetClient(),
 		Clock:     clock.RealClock{},
 		Recorder:  mgr.GetEventRecorder("mlbatch"),
@@ -587,7 +596,7 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 	answers := decision.Answers{Loop: loop}
 	if opts.LeaderElection.Enabled {
 		answers.Follower = decision.NewFollower(decision.FollowerOptions{
-			Cache: mgr.GetCache(), Clock: clock.RealClock{}, Engine: engine, Rules: opts.Rules,
+			Cache: mgr.GetCache(), Health: opts.health, Clock: clock.RealClock{}, Engine: engine, Rules: opts.Rules,
 			From: opts.shift.candidate.StandsBy(), Until: loop.Decides(),
 		})
 		if err := mgr.Add(answers.Follower); err != nil {
@@ -622,11 +631,13 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 			SlackQueue:  opts.SlackQueue,
 			Rules:       opts.Rules,
 			Views: views.Options{
-				Objects: mgr.GetClient(),
-				Live:    mgr.GetAPIReader(),
-				Kinds:   opts.Kinds,
-				Replica: replica(),
-				Clock:   clock.RealClock{},
+				Objects:         mgr.GetClient(),
+				Live:            mgr.GetAPIReader(),
+				Health:          opts.health,
+				HealthNamespace: opts.Namespace,
+				Kinds:           opts.Kinds,
+				Replica:         replica(),
+				Clock:           clock.RealClock{},
 			},
 		})
 		if err := mgr.Add(server); err != nil {
@@ -967,5 +978,8 @@ func ownRights(mgr manager.Manager, opts Options, _ *metrics.Metrics) error {
 }
 
 func nodesAndQueues(mgr manager.Manager, opts Options, _ *metrics.Metrics) error {
-	return slack.SetupWithManager(mgr, slack.Options{Queue: opts.SlackQueue, Namespace: opts.Namespace})
+	return slack.SetupWithManager(
+		mgr,
+		slack.Options{Queue: opts.SlackQueue, Namespace: opts.Namespace, Health: opts.health},
+	)
 }

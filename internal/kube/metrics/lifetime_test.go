@@ -19,6 +19,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 	"github.com/mlbatch/mlbatch/internal/engine/forecast"
+	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 	"github.com/mlbatch/mlbatch/internal/view"
 )
@@ -227,6 +228,11 @@ func everything(m *metrics.Metrics) {
 		ClusterQueue:  "q",
 		AttemptsTotal: &history.AttemptSum{Attempts: 1, Start: new(metav1.Unix(0, 0))},
 	})
+	m.NodeHealth(
+		map[nodehealth.State]int{nodehealth.Healthy: 1},
+		map[string]int{"f": 1},
+		[]nodehealth.State{nodehealth.Healthy},
+	)
 	m.Attempted(metrics.Success, time.Millisecond)
 	m.QuotaReserved(w, time.Second)
 	m.Admitted(w, time.Second)

@@ -40,6 +40,7 @@ type Metrics struct {
 	preempted, cohortAdmitted                *prometheus.CounterVec
 	lifetime                                 lifetime
 	jobAttempts                              attempts
+	health                                   healths
 
 	around      *surroundings
 	custom      *custom
@@ -115,6 +116,7 @@ func New(reg prometheus.Registerer, o Options) (*Metrics, error) {
 		),
 		lifetime:    newLifetime(b),
 		jobAttempts: newAttempts(b),
+		health:      newHealths(b),
 
 		around:      around,
 		custom:      b.custom,

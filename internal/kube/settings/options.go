@@ -13,6 +13,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/api/config/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 	"github.com/mlbatch/mlbatch/internal/kube/certs"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/history"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
@@ -83,6 +84,7 @@ func (s *Resolved) Options(opts manager.Options) manager.Options {
 		said, _ := core.ParseRetryText(text, jobs.RetryFromFile) // it is valid
 		opts.Retries = &said
 	}
+	opts.NodeHealth = nodeHealth(c.NodeHealth)
 	opts.Lifecycle.Explicit = s.Gates["UnadmittedWorkloadsExplicitStatus"]
 	opts.AdmissionFairSharing = admissionFairSharing(c.AdmissionFairSharing)
 	if p := c.ObjectRetentionPolicies; p != nil && p.Workloads != nil {
@@ -110,6 +112,32 @@ func (s *Resolved) Options(opts manager.Options) manager.Options {
 	}
 	return s.jobs(opts)
 }
+
+// nodeHealth is what is made of signs that nodes are bad.
+func nodeHealth(n *v1beta2.NodeHealth) manager.NodeHealth {
+	out := manager.NodeHealth{
+		Act: *n.Mode == v1beta2.HealthAct,
+		Policy: nodehealth.Policy{
+			Hold: n.ReturnAfter.Duration, MaxHold: n.ReturnAfterAtMost.Duration, Forget: forgetHealth,
+			Percent: int(*n.MaxNewPercent), Most: nodehealth.DefaultMost,
+		},
+	}
+	for _, s := range n.Sources {
+		r := nodehealth.Rule{
+			Source: nodehealth.Source(s.Source), Name: s.Name, Status: s.Status, Resource: s.Resource,
+			Severity: nodehealth.Severity(s.Severity),
+		}
+		if r.Source == nodehealth.SourceCondition && r.Status == "" {
+			r.Status = "True"
+		}
+		out.Policy.Rules = append(out.Policy.Rules, r)
+	}
+	out.Policy.Rules = append(out.Policy.Rules, nodehealth.DefaultRules()...)
+	return out
+}
+
+// forgetHealth is after how long a node that is healthy counts as one that never failed.
+const forgetHealth = 24 * time.Hour
 
 // customLabelsGate lets metrics carry labels of objects.
 const customLabelsGate = "CustomMetricLabels"

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +29,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	viewapi "github.com/mlbatch/mlbatch/api/view/v1alpha1"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 	"github.com/mlbatch/mlbatch/internal/view"
@@ -42,6 +44,9 @@ type Options struct {
 	Objects client.Client
 	// Live reads what no controller watches, from the API server.
 	Live client.Reader
+	// Health has what is remembered of nodes, in a ConfigMap of a namespace; nil is nothing.
+	Health          client.Reader
+	HealthNamespace string
 	// Kinds are those of jobs that controllers watch.
 	Kinds jobs.Kinds
 	// Replica names the controller that answers.
@@ -53,6 +58,7 @@ type Options struct {
 type Handler struct {
 	objects client.Reader
 	live    client.Reader
+	health  func(context.Context) *corev1.ConfigMap
 	scheme  *runtime.Scheme
 	mapper  apimeta.RESTMapper
 	// watched are the kinds of which the cache has all objects, metadata those of which it has their metadata
@@ -77,6 +83,7 @@ func New(
 	h := &Handler{
 		objects:  o.Objects,
 		live:     o.Live,
+		health:   o.NodeHealth,
 		scheme:   o.Objects.Scheme(),
 		mapper:   o.Objects.RESTMapper(),
 		replica:  o.Replica,
@@ -106,6 +113,16 @@ func New(
 		h.watched[k.GVK.GroupKind()] = true
 	}
 	return h
+}
+
+// NodeHealth is the ConfigMap with what is remembered of nodes; nil if there is none.
+func (o Options) NodeHealth(ctx context.Context) *corev1.ConfigMap {
+	var m corev1.ConfigMap
+	if o.Health == nil ||
+		o.Health.Get(ctx, client.ObjectKey{Namespace: o.HealthNamespace, Name: convert.HealthMemory}, &m) != nil {
+		return nil
+	}
+	return &m
 }
 
 // Group is the group that is served.

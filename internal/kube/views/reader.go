@@ -73,6 +73,9 @@ func (r *reader) can(ctx context.Context, of right) bool {
 	return yes
 }
 
+// NodeHealth is what is remembered of nodes. Whoever is told of nodes is told how they are.
+func (r *reader) NodeHealth(ctx context.Context) *corev1.ConfigMap { return r.health(ctx) }
+
 // denied is the error of a right that the asker does not have.
 func (r *reader) denied(verb string, of schema.GroupResource, name string) error {
 	return apierrors.NewForbidden(

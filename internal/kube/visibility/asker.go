@@ -145,9 +145,14 @@ func (a *asker) outOfService(ctx context.Context, l core.Lender) []v1beta2.DownN
 		a.workloads.Get(ctx, client.ObjectKey{Name: l.Flavor}, &flavor) != nil {
 		return nil
 	}
+	var remembered *corev1.ConfigMap
+	if a.health != nil {
+		remembered = a.health(ctx)
+	}
+	healths, _ := convert.Healths(remembered)
 	var out []v1beta2.DownNode
 	for i := range all.Items {
-		n := convert.Node(&all.Items[i])
+		n := convert.NodeWith(&all.Items[i], healths[all.Items[i].Name])
 		matches := true
 		for k, v := range flavor.Spec.NodeLabels {
 			matches = matches && n.Labels[k] == v

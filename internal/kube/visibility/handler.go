@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -70,6 +71,8 @@ type handler struct {
 	lines Lines
 	// workloads reads Workloads, and what else bears on them, from a cache.
 	workloads client.Reader
+	// health is the ConfigMap with what is remembered of nodes, nil if there is none.
+	health func(context.Context) *corev1.ConfigMap
 	// rights says what an asker may see and do; nil for nothing.
 	rights authorizer.Authorizer
 	clock  clock.PassiveClock

@@ -129,6 +129,7 @@ func (s *Server) serve(parent context.Context) error {
 	answers := &handler{
 		lines:     s.opts.Lines,
 		workloads: s.opts.Workloads,
+		health:    s.opts.Views.NodeHealth,
 		rights:    may.Authorizer,
 		clock:     s.opts.Clock,
 		slack:     s.opts.SlackQueue,

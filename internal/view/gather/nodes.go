@@ -11,7 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/mlbatch/mlbatch/api/config/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/view"
 )
@@ -32,6 +34,7 @@ func Nodes(ctx context.Context, c client.Reader) (rows []view.Node, seen bool, e
 	if err := Readable(c.List(ctx, &workloads)); err != nil {
 		return nil, false, fmt.Errorf("list Workloads: %w", err)
 	}
+	healths := healthsFor(ctx, c)
 	jobs := map[string]string{}
 	for i := range workloads.Items {
 		w := &workloads.Items[i]
@@ -42,13 +45,15 @@ func Nodes(ctx context.Context, c client.Reader) (rows []view.Node, seen bool, e
 	at, used := map[string]*view.Node{}, map[string]*spans{}
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
-		is := convert.Node(n)
+		h := convert.OfNode(n, healths[n.Name])
+		is := convert.NodeWith(n, h)
 		row := &view.Node{
 			Name:    n.Name,
 			State:   is.State,
 			Why:     is.Why,
 			Created: n.CreationTimestamp.UTC(),
 			Drained: view.DrainOf(n),
+			Health:  view.HealthOf(h),
 		}
 		for _, r := range is.Allocatable {
 			if name := view.Slice(r.Resource); name != "" && r.Amount > 0 {
@@ -97,6 +102,31 @@ func Nodes(ctx context.Context, c client.Reader) (rows []view.Node, seen bool, e
 		rows = append(rows, *row)
 	}
 	return rows, seen, nil
+}
+
+// nodeHealth is a reader that knows what is remembered of nodes.
+type nodeHealth interface {
+	NodeHealth(ctx context.Context) *corev1.ConfigMap
+}
+
+// healthsFor are what is remembered of nodes, nothing if the user may not read it: then labels and conditions say it,
+// where mlbatch writes those.
+func healthsFor(ctx context.Context, c client.Reader) map[string]nodehealth.Health {
+	var m *corev1.ConfigMap
+	if t, is := c.(nodeHealth); is {
+		m = t.NodeHealth(ctx)
+	} else {
+		var own corev1.ConfigMap
+		if c.Get(
+			ctx,
+			client.ObjectKey{Namespace: v1beta2.DefaultNamespace, Name: convert.HealthMemory},
+			&own,
+		) == nil {
+			m = &own
+		}
+	}
+	out, _ := convert.Healths(m)
+	return out
 }
 
 // spans are times from which on GPUs are used.

@@ -30,7 +30,9 @@ import (
 // Options are what the loop works with.
 type Options struct {
 	// Cache has the informers; Client reads from it and writes.
-	Cache    cache.Cache
+	Cache cache.Cache
+	// Health has what is remembered of nodes; nil is nothing.
+	Health   cache.Cache
 	Client   client.Client
 	Clock    clock.WithTicker
 	Recorder events.EventRecorder
@@ -219,6 +221,9 @@ func admits(plan core.Plan) int {
 func (l *Loop) watch(ctx context.Context) error {
 	f := feed{cache: l.opts.Cache, inbox: l.inbox}
 	if err := f.watchAll(ctx, append(queued(), placed()...)); err != nil {
+		return err
+	}
+	if err := f.watchHealth(ctx, l.opts.Health); err != nil {
 		return err
 	}
 	if err := f.watch(ctx, &kueue.Workload{}, l.opts.Metrics.Workloads(l.opts.Clock.Now)); err != nil {

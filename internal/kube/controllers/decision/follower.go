@@ -28,7 +28,9 @@ type Follower struct {
 
 // FollowerOptions are what a Follower works with.
 type FollowerOptions struct {
-	Cache  cache.Cache
+	Cache cache.Cache
+	// Health has what is remembered of nodes; nil is nothing.
+	Health cache.Cache
 	Clock  clock.WithTicker
 	Engine cycle.Options
 	Rules  convert.Rules
@@ -73,6 +75,9 @@ func (f *Follower) Start(ctx context.Context) error {
 	inbox, picture := world.NewInbox(), world.NewWorld(f.opts.Rules) // they end with the following
 	watch := feed{cache: f.opts.Cache, inbox: inbox}
 	if err := watch.watchAll(ctx, append(queued(), placed()...)); err != nil {
+		return err
+	}
+	if err := watch.watchHealth(ctx, f.opts.Health); err != nil {
 		return err
 	}
 	defer func() {

@@ -44,6 +44,14 @@ func placed() []watched {
 	return []watched{{world.Node, &corev1.Node{}}, {world.Pod, &corev1.Pod{}}}
 }
 
+// watchHealth lets what is remembered of nodes feed the inbox; from a cache of its own, nil for none.
+func (f *feed) watchHealth(ctx context.Context, memory cache.Cache) error {
+	if memory == nil {
+		return nil
+	}
+	return f.watchIn(ctx, memory, &corev1.ConfigMap{}, f.handler(world.NodeHealth))
+}
+
 // feed puts what informers tell into an inbox.
 type feed struct {
 	cache  cache.Cache
@@ -55,7 +63,16 @@ type feed struct {
 
 // watch adds a handler for all objects of a kind.
 func (f *feed) watch(ctx context.Context, o client.Object, h toolscache.ResourceEventHandler) error {
-	informer, err := f.cache.GetInformer(ctx, o)
+	return f.watchIn(ctx, f.cache, o, h)
+}
+
+func (f *feed) watchIn(
+	ctx context.Context,
+	in cache.Cache,
+	o client.Object,
+	h toolscache.ResourceEventHandler,
+) error {
+	informer, err := in.GetInformer(ctx, o)
 	if err != nil {
 		return fmt.Errorf("watch %T: %w", o, err)
 	}

@@ -42,6 +42,8 @@ type Options struct {
 	Queue string
 	// Namespace of the inventory; "" means DefaultNamespace.
 	Namespace string
+	// Health has what is remembered of nodes; nil is nothing.
+	Health cache.Cache
 }
 
 // SetupWithManager adds the controller to the manager. It needs get, list and
@@ -64,6 +66,9 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 		inventories: inventories,
 		recorder:    mgr.GetEventRecorder("mlbatch-slack"),
 		options:     o,
+	}
+	if o.Health != nil {
+		r.health = o.Health
 	}
 	c, err := controller.New("slack", mgr, controller.Options{
 		Reconciler: r,
@@ -110,8 +115,10 @@ func (s startedEarly) GetCache() cache.Cache { return s.Cache }
 type reconciler struct {
 	client      client.Client
 	inventories client.Reader
-	recorder    events.EventRecorder
-	options     Options
+	// health is nil where nothing is remembered of nodes.
+	health   client.Reader
+	recorder events.EventRecorder
+	options  Options
 	// What was reported last is not repeated: the queue generation that had no
 	// cohort, and the unreadable keys of the inventory.
 	toldCohort told
@@ -180,11 +187,31 @@ func (r *reconciler) pool(
 	if err := r.client.List(ctx, list); err != nil {
 		return nil, nil, fmt.Errorf("list nodes: %w", err)
 	}
+	healths, err := r.healths(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
 	machines := make([]nodehealth.Machine, len(list.Items))
 	for i := range list.Items {
-		machines[i] = nodehealth.Machine{Name: list.Items[i].Name, Signals: convert.NodeSignals(&list.Items[i])}
+		n := &list.Items[i]
+		machines[i] = nodehealth.Machine{Name: n.Name, Signals: convert.NodeSignals(n)}
+		machines[i].Signals.Health = convert.OfNode(n, healths[n.Name])
 	}
 	return flavors, machines, nil
+}
+
+// healths are what is remembered of nodes.
+func (r *reconciler) healths(ctx context.Context) (map[string]nodehealth.Health, error) {
+	if r.health == nil {
+		return nil, nil
+	}
+	m := &corev1.ConfigMap{}
+	err := r.health.Get(ctx, client.ObjectKey{Namespace: r.options.Namespace, Name: convert.HealthMemory}, m)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("read ConfigMap %s/%s: %w", r.options.Namespace, convert.HealthMemory, err)
+	}
+	out, _ := convert.Healths(m)
+	return out, nil
 }
 
 // adjust writes the changed limits and tells what changed.

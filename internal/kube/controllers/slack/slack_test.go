@@ -20,6 +20,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
 // world is an API server with a slack queue of 6 GPUs and 20 cpu.
@@ -141,6 +142,24 @@ func (w *world) expect(why string, limits map[string]string, events ...string) {
 	}
 	if diff := cmp.Diff(events, w.told()); diff != "" {
 		w.Errorf("%s: events (-want +got):\n%s", why, diff)
+	}
+}
+
+// What findings take out of service is not lent either.
+func TestLendingFollowsFindings(t *testing.T) {
+	w := newWorld(t, slackQueue(), flavor(), node("n1"), node("n2"))
+	w.r.health = w.c
+	w.expect("nothing is remembered", map[string]string{})
+	m := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: convert.HealthMemory},
+		Data: map[string]string{
+			"n1": `{"parts":[{"of":"nvidia.com/gpu","state":"Failed","since":"2026-03-01T12:00:00Z","level":"Failed"}]}`,
+		},
+	}
+	w.must(w.c.Create(t.Context(), m))
+	w.reconcile()
+	if got := w.limits(); got["nvidia.com/gpu"] != "2" || got["cpu"] != "" {
+		t.Errorf("it lends %v, want 2 of 6 GPUs and all else", got)
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 // sources are all that can change the lending: whatever happens, the same one
 // request follows.
 func sources(main, inventories cache.Cache, o Options) []source.Source {
-	return []source.Source{
+	all := []source.Source{
 		source.Kind(main, &corev1.Node{}, always[*corev1.Node](o), nodeChanged()),
 		source.Kind(main, &kueue.ClusterQueue{}, always[*kueue.ClusterQueue](o),
 			named[*kueue.ClusterQueue](o.Queue), predicate.TypedGenerationChangedPredicate[*kueue.ClusterQueue]{}),
@@ -33,6 +33,10 @@ func sources(main, inventories cache.Cache, o Options) []source.Source {
 			named[*corev1.ConfigMap](InventoryName),
 		),
 	}
+	if o.Health != nil {
+		all = append(all, source.Kind(o.Health, &corev1.ConfigMap{}, always[*corev1.ConfigMap](o)))
+	}
+	return all
 }
 
 func always[T client.Object](o Options) handler.TypedEventHandler[T, reconcile.Request] {

@@ -1,0 +1,45 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+)
+
+// Clear says of a node that it is well, whatever was found on it until now, and takes off a health label that mlbatch
+// set. left says what keeps it out of service all the same.
+func (n Node) Clear(
+	ctx context.Context,
+	c client.Client,
+	who, reason string,
+	now time.Time,
+) (left string, err error) {
+	if err := n.again(ctx, c); err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(convert.Cleared{By: who, Reason: reason, At: now.UTC().Truncate(time.Second)})
+	if err != nil {
+		return "", fmt.Errorf("node %s: %w", n.Name, err)
+	}
+	p := nodePatch{}
+	p.Metadata.Annotations = map[string]*string{convert.ClearedAnnotation: new(string(text))}
+	mark := convert.HealthMark(n.Node)
+	if mark != nil && n.Labels[nodehealth.HealthLabel] == mark.Set {
+		var before *string
+		if mark.Was != "" {
+			before = &mark.Was
+		}
+		p.Metadata.Labels = map[string]*string{nodehealth.HealthLabel: before}
+		p.Metadata.Annotations[convert.LabelledAnnotation] = nil
+	}
+	if err := p.write(ctx, c, n.Node); err != nil {
+		return "", err
+	}
+	return convert.Node(n.Node).Why, nil
+}

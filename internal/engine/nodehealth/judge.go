@@ -1,0 +1,226 @@
+package nodehealth
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Patient is a node to be judged.
+type Patient struct {
+	Name string
+	// UID tells a node from another one of the same name.
+	UID string
+	// Pools are the flavors that it serves, sorted.
+	Pools []string
+	// Testing says that its health label speaks of a test.
+	Testing bool
+	// Found is what is wrong with it, worst first (Findings).
+	Found []Finding
+	Evidence
+}
+
+// Halt is a pool of which no more nodes are taken out of service for a while.
+type Halt struct {
+	// Pool is the flavor; "" for nodes that serve none.
+	Pool string
+	// Nodes that look bad and stay in service, sorted.
+	Nodes []string
+	// Taken of Of nodes were taken out within the hour; Most may be.
+	Taken, Of, Most int
+	// Until is when the next one may be taken out.
+	Until time.Time
+}
+
+// Verdict is what came of a look at all nodes.
+type Verdict struct {
+	Healths map[string]Health
+	Halts   []Halt
+	// Unknown is how many nodes look bad and are not remembered, since too many are.
+	Unknown int
+	// Next is when to look again if nothing changes; zero for never.
+	Next time.Time
+}
+
+// breakerWindow is the time within which the breaker counts.
+const breakerWindow = time.Hour
+
+// Judge is how all nodes are after a look at them. was is what it said the last time; lifted is when somebody last
+// said that nodes may be taken out of service again, whatever was taken until then.
+//
+// No more than the policy's share of a pool is taken out of service within an hour; what else looks bad stays in
+// service, held, and is only avoided. Those that are worst go first, then by name.
+func Judge(policy Policy, was map[string]Health, patients []Patient, lifted, now time.Time) Verdict {
+	v := Verdict{Healths: map[string]Health{}}
+	size := map[string]int{}
+	there := make(map[string]bool, len(patients))
+	for _, p := range patients {
+		there[p.Name] = true
+		for _, pool := range p.pools() {
+			size[pool]++
+		}
+	}
+	for name, h := range was { // what the breaker counts outlives the node
+		if !there[name] && now.Before(h.Taken.Add(breakerWindow)) {
+			v.Healths[name] = Health{Pools: h.Pools, Taken: h.Taken}
+		}
+	}
+	patients = slices.SortedFunc(
+		slices.Values(patients),
+		func(a, b Patient) int { return cmp.Compare(a.Name, b.Name) },
+	)
+	for _, known := range []bool{true, false} { // there is always room for those that are remembered
+		for _, p := range patients {
+			old, is := was[p.Name]
+			if is != known {
+				continue
+			}
+			h := p.next(policy, old, now)
+			switch {
+			case len(h.Parts) == 0 && !h.Testing && !now.Before(h.Taken.Add(breakerWindow)):
+			case !known && len(v.Healths) >= policy.Most:
+				v.Unknown++
+			default:
+				v.Healths[p.Name] = h
+			}
+		}
+	}
+	v.limit(policy, was, size, lifted, now)
+	for _, h := range v.Healths {
+		v.due(h.Taken.Add(breakerWindow), now)
+		for _, p := range h.Parts {
+			if at := p.due(policy); !at.IsZero() {
+				v.due(at, now)
+			}
+		}
+	}
+	return v
+}
+
+func (v *Verdict) due(at, now time.Time) {
+	if at.After(now) && (v.Next.IsZero() || at.Before(v.Next)) {
+		v.Next = at
+	}
+}
+
+// pools are those that the breaker counts the node in.
+func (p Patient) pools() []string { return countedIn(p.Pools) }
+
+func countedIn(pools []string) []string {
+	if len(pools) == 0 {
+		return []string{""}
+	}
+	return pools
+}
+
+// next is how a node is, the breaker left aside.
+func (p Patient) next(policy Policy, was Health, now time.Time) Health {
+	if was.UID != p.UID {
+		was.Parts, was.Held = nil, time.Time{}
+	}
+	h := Health{UID: p.UID, Pools: p.Pools, Testing: p.Testing, Taken: was.Taken, Held: was.Held}
+	found := map[string][]Finding{}
+	for _, f := range p.Found {
+		found[f.Resource] = append(found[f.Resource], f)
+	}
+	parts := map[string]Part{}
+	for _, part := range was.Parts {
+		parts[part.Of] = part
+	}
+	for of := range found {
+		if _, known := parts[of]; !known {
+			parts[of] = Part{Of: of}
+		}
+	}
+	for _, of := range slices.Sorted(maps.Keys(parts)) {
+		part := parts[of].Next(found[of], p.Evidence, policy, now)
+		if !part.forgettable(policy, now) {
+			h.Parts = append(h.Parts, part)
+		}
+	}
+	return h
+}
+
+// limit holds in service what would be too many.
+func (v *Verdict) limit(policy Policy, was map[string]Health, size map[string]int, lifted, now time.Time) {
+	taken := map[string]int{}
+	counts := func(h Health) bool {
+		return !h.Taken.IsZero() && h.Taken.After(lifted) && now.Before(h.Taken.Add(breakerWindow))
+	}
+	var asking []string
+	for _, name := range slices.Sorted(maps.Keys(v.Healths)) {
+		h := v.Healths[name]
+		if counts(h) {
+			for _, pool := range countedIn(h.Pools) {
+				taken[pool]++
+			}
+		}
+		old := was[name]
+		switch {
+		case !h.out():
+			h.Held = time.Time{}
+			v.Healths[name] = h
+		case (!old.out() || !old.Held.IsZero() || old.UID != h.UID) && h.bad():
+			asking = append(asking, name)
+		}
+	}
+	slices.SortStableFunc(asking, func(a, b string) int {
+		return cmp.Compare(v.Healths[b].worst().Level.rank(), v.Healths[a].worst().Level.rank())
+	})
+	halts := map[string]*Halt{}
+	for _, name := range asking {
+		h := v.Healths[name]
+		full, again := "", counts(h)
+		ok := true
+		for _, pool := range countedIn(h.Pools) {
+			used := taken[pool]
+			if again {
+				used-- // itself
+			}
+			if used >= policy.budget(size[pool]) {
+				full, ok = pool, false
+				break
+			}
+		}
+		if ok {
+			if !again {
+				for _, pool := range countedIn(h.Pools) {
+					taken[pool]++
+				}
+			}
+			h.Taken, h.Held = now, time.Time{}
+			v.Healths[name] = h
+			continue
+		}
+		if h.Held.IsZero() {
+			h.Held = now
+		}
+		v.Healths[name] = h
+		if halts[full] == nil {
+			halts[full] = &Halt{Pool: full, Of: size[full], Most: policy.budget(size[full])}
+		}
+		halts[full].Nodes = append(halts[full].Nodes, name)
+	}
+	for _, pool := range slices.Sorted(maps.Keys(halts)) {
+		halt := halts[pool]
+		slices.Sort(halt.Nodes)
+		halt.Taken = taken[pool]
+		for _, h := range v.Healths {
+			at := h.Taken.Add(breakerWindow)
+			if counts(h) && slices.Contains(countedIn(h.Pools), pool) &&
+				(halt.Until.IsZero() || at.Before(halt.Until)) {
+				halt.Until = at
+			}
+		}
+		v.Halts = append(v.Halts, *halt)
+	}
+}
+
+// budget is how many nodes of a pool of a size may be taken out within an hour.
+func (p Policy) budget(size int) int {
+	if p.Percent <= 0 {
+		return 0
+	}
+	return max(size*p.Percent/100, 1)
+}

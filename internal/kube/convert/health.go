@@ -1,0 +1,214 @@
+package convert
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	health "github.com/mlbatch/mlbatch/api/health/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
+)
+
+// HealthMemory is the name of the ConfigMap, in mlbatch's namespace, that has what is remembered of nodes which are not
+// healthy: one key for each.
+const HealthMemory = "mlbatch-node-health"
+
+// NodesRole is the ClusterRole that mode Act needs, and that an installation binds to nobody.
+const NodesRole = "mlbatch-controller-nodes"
+
+// BreakerLifted is the annotation of that ConfigMap by which somebody says, from a time on, that more nodes may be
+// taken out of service, whatever was taken until then.
+const BreakerLifted = "mlbatch.dev/breaker-lifted"
+
+// Healths are what the ConfigMap says of nodes. What cannot be read says nothing, and is named by torn.
+func Healths(m *corev1.ConfigMap) (out map[string]nodehealth.Health, torn []string) {
+	out = map[string]nodehealth.Health{}
+	if m == nil {
+		return out, nil
+	}
+	for node, text := range m.Data {
+		var h nodehealth.Health
+		if err := json.Unmarshal([]byte(text), &h); err != nil {
+			torn = append(torn, node)
+			continue
+		}
+		out[node] = h
+	}
+	slices.Sort(torn)
+	return out, torn
+}
+
+// HealthText is what the ConfigMap has of a node.
+func HealthText(h nodehealth.Health) (string, error) {
+	text, err := json.Marshal(h)
+	return string(text), err
+}
+
+// LiftedAt is when somebody last said that the breaker may go on; zero if nobody did, or it cannot be read.
+func LiftedAt(m *corev1.ConfigMap) time.Time {
+	if m == nil {
+		return time.Time{}
+	}
+	at, err := time.Parse(time.RFC3339, m.Annotations[BreakerLifted])
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}
+
+// ClearedAnnotation on a Node says that somebody holds it for well, whatever was found on it until then.
+const ClearedAnnotation = "mlbatch.dev/health-cleared"
+
+// Cleared is what it says.
+type Cleared struct {
+	By     string    `json:"by,omitempty"`
+	Reason string    `json:"reason,omitempty"`
+	At     time.Time `json:"at"`
+}
+
+// ClearedAt is when somebody last cleared a node; zero if nobody did, or it cannot be read.
+func ClearedAt(n *corev1.Node) time.Time {
+	var c Cleared
+	if json.Unmarshal([]byte(n.Annotations[ClearedAnnotation]), &c) != nil {
+		return time.Time{}
+	}
+	return c.At
+}
+
+// LabelledAnnotation on a Node says that mlbatch wrote its health label, and over what.
+const LabelledAnnotation = "mlbatch.dev/health-label"
+
+// HealthMark is what it says, nil if the label is of others.
+func HealthMark(n *corev1.Node) *nodehealth.Mark {
+	var m nodehealth.Mark
+	if text, there := n.Annotations[LabelledAnnotation]; !there || json.Unmarshal([]byte(text), &m) != nil {
+		return nil
+	}
+	return &m
+}
+
+// NodeWith translates a node of which so much is remembered.
+func NodeWith(n *corev1.Node, h nodehealth.Health) core.Node {
+	out := Node(n)
+	signals := NodeSignals(n)
+	signals.Health = OfNode(n, h)
+	out.State, out.Why = nodehealth.Classify(signals)
+	return out
+}
+
+// OfNode is what is remembered, if it is of this node and not of one before it that had the same name.
+func OfNode(n *corev1.Node, h nodehealth.Health) nodehealth.Health {
+	if h.UID != string(n.UID) {
+		return nodehealth.Health{}
+	}
+	return h
+}
+
+// gpuChecks are the checks that are of a node's GPUs; others are of the node.
+func gpuChecks() []string {
+	return []string{"pciebw", "remapped", "gpupower", "gpumem", "dcgm", "xid"}
+}
+
+// Patient is a node to be judged, with what is found on it by rules. pods are those on it with unhealthy devices. A
+// report of the agent that cannot be read says nothing; err tells why.
+func Patient(
+	n *corev1.Node,
+	pods []*corev1.Pod,
+	flavors []core.Flavor,
+	rules []nodehealth.Rule,
+) (nodehealth.Patient, error) {
+	o := nodehealth.Observed{Taints: Taints(n.Spec.Taints), Labels: n.Labels}
+	for _, c := range n.Status.Conditions {
+		o.Conditions = append(o.Conditions, nodehealth.Condition{
+			Type: string(c.Type), Status: string(c.Status), Reason: c.Reason, Message: c.Message,
+			Since: c.LastTransitionTime.UTC(),
+		})
+	}
+	report, err := health.Read(n.Annotations)
+	for _, c := range report.Checks {
+		if c.Result == health.Passed && c.Deep && c.At.After(o.DeepPassed) {
+			o.DeepPassed = c.At.UTC()
+		}
+		if s := ofResult(c.Result); s != nodehealth.Ignored {
+			f := nodehealth.Finding{
+				Source: nodehealth.SourceCheck, Name: c.Name, Device: strings.Join(c.Devices, ","), Severity: s,
+				Message: c.Message, Since: c.At.UTC(),
+			}
+			if slices.Contains(gpuChecks(), c.Name) {
+				f.Resource = core.GPU
+			}
+			o.Checks = append(o.Checks, f)
+		}
+	}
+	o.Devices = devices(pods)
+	out := nodehealth.Patient{
+		Name: n.Name, UID: string(n.UID), Pools: nodehealth.Pools(flavors, NodeSignals(n)),
+		Testing: nodehealth.IsTest(n.Labels),
+		Found:   nodehealth.Findings(rules, o),
+	}
+	out.DeepPassed, out.Cleared = o.DeepPassed, ClearedAt(n)
+	if err != nil {
+		err = fmt.Errorf("node %s: %w", n.Name, err)
+	}
+	return out, err
+}
+
+func ofResult(r health.Result) nodehealth.Severity {
+	switch r {
+	case health.Warned:
+		return nodehealth.Warned
+	case health.Failed:
+		return nodehealth.Failed
+	case health.Fatal:
+		return nodehealth.Fatal
+	case health.Passed, health.Skipped, health.Unknown:
+	}
+	return nodehealth.Ignored
+}
+
+// devices are the devices of pods that kubelets call unhealthy, each once.
+func devices(pods []*corev1.Pod) []nodehealth.Finding {
+	var out []nodehealth.Finding
+	for _, p := range pods {
+		for resource, id := range UnhealthyDevices(p) {
+			f := nodehealth.Finding{
+				Source: nodehealth.SourceDevice, Name: resource, Resource: resource, Device: id,
+				Message: "Unhealthy, as its kubelet says",
+			}
+			if !slices.Contains(out, f) {
+				out = append(out, f)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b nodehealth.Finding) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Device, b.Device))
+	})
+	return out
+}
+
+// UnhealthyDevices are the resources and devices of a pod of which its kubelet says that they are unhealthy. Those of
+// claims have names that begin with "claim:", and are left out: what allots them says itself how they are.
+func UnhealthyDevices(p *corev1.Pod) func(yield func(resource, id string) bool) {
+	return func(yield func(resource, id string) bool) {
+		for _, all := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+			for i := range all {
+				for _, s := range all[i].AllocatedResourcesStatus {
+					if strings.HasPrefix(string(s.Name), "claim:") {
+						continue
+					}
+					for _, r := range s.Resources {
+						if r.Health == corev1.ResourceHealthStatusUnhealthy && !yield(string(s.Name), string(r.ResourceID)) {
+							return
+						}
+					}
+				}
+			}
+		}
+	}
+}

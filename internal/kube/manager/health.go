@@ -1,0 +1,62 @@
+package manager
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
+	healthcontroller "github.com/mlbatch/mlbatch/internal/kube/controllers/nodehealth"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/kube/metrics"
+)
+
+// NodeHealth says what is made of signs that nodes are bad.
+type NodeHealth struct {
+	// Act has nodes labelled; otherwise findings decide where jobs start, and no node is touched.
+	Act    bool
+	Policy nodehealth.Policy
+}
+
+// healthMemory watches the one ConfigMap with what is remembered of nodes, so that others need not be readable.
+func healthMemory(mgr manager.Manager, namespace string) (cache.Cache, error) {
+	c, err := cache.New(mgr.GetConfig(), cache.Options{
+		HTTPClient: mgr.GetHTTPClient(),
+		Scheme:     mgr.GetScheme(),
+		Mapper:     mgr.GetRESTMapper(),
+		DefaultNamespaces: map[string]cache.Config{
+			namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", convert.HealthMemory)},
+		},
+		DefaultTransform: cache.TransformStripManagedFields(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watch ConfigMap %s/%s: %w", namespace, convert.HealthMemory, err)
+	}
+	if err := mgr.Add(ownCacheOf{c}); err != nil {
+		return nil, fmt.Errorf("watch ConfigMap %s/%s: %w", namespace, convert.HealthMemory, err)
+	}
+	return c, nil
+}
+
+// ownCacheOf makes the manager start a cache with its own caches, before the controllers that wait for it.
+type ownCacheOf struct{ cache.Cache }
+
+// GetCache is what the manager tells caches by.
+func (s ownCacheOf) GetCache() cache.Cache { return s.Cache }
+
+// nodeHealth adds what judges nodes.
+func nodeHealth(mgr manager.Manager, opts Options, counters *metrics.Metrics) error {
+	return healthcontroller.SetupWithManager(mgr, healthcontroller.Options{
+		Client:    mgr.GetClient(),
+		Clock:     clock.RealClock{},
+		Recorder:  mgr.GetEventRecorder("mlbatch-node-health"),
+		Memory:    opts.health,
+		Namespace: opts.Namespace,
+		Policy:    opts.NodeHealth.Policy,
+		Act:       opts.NodeHealth.Act,
+		Count:     counters.NodeHealth,
+	})
+}
