@@ -174,7 +174,21 @@ func (a *agentFlags) run(ctx context.Context) error {
 	serve(main, (&agent.Server{Agent: one, Peers: peers, Open: !a.secure}).Handler())
 	serve(alive, agent.Alive())
 	log.Info("Checks", "node", a.opts.Node, "what", a.opts.Config.String())
+	go givingBack(ctx)
 	return one.Run(ctx)
+}
+
+// givingBack keeps the program small: after its start, and now and then, since requests read parts of it again.
+func givingBack(ctx context.Context) {
+	for wait := 10 * time.Second; ; wait = 10 * time.Minute {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		debug.FreeOSMemory()
+		_ = agent.LetGo() // it runs as well without
+	}
 }
 
 func newAgentCheckCommand() *cobra.Command {

@@ -127,7 +127,7 @@ func Checks() []Check {
 		},
 		{
 			Name: "iperf", Marker: "IPERF", Failed: "IPERF Failed", Metric: "iperf", Heavy: true,
-			About: "how fast some other nodes take what is sent to them, and which is far slower than the others",
+			About:    "how fast some other nodes take what is sent to them, and which is far slower than the others",
 			Deadline: 2 * time.Minute, Probe: throughput,
 		},
 		{

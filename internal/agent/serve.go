@@ -291,7 +291,9 @@ type Answer struct {
 	Error    string            `json:"error,omitempty"`
 }
 
-func wantsJSON(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "application/json") }
+func wantsJSON(r *http.Request) bool {
+	return strings.Contains(r.Header.Get("Accept"), "application/json")
+}
 
 // longest bounds how long somebody may wait for an answer.
 const longestAnswer = 30 * time.Minute

@@ -3,9 +3,7 @@ package reading
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -123,25 +121,6 @@ func amdNumber(raw json.RawMessage) int {
 		return int(number(said[0]))
 	}
 	return -1
-}
-
-var (
-	pingSent  = regexp.MustCompile(`(?m)^([0-9]{1,6}) packets transmitted, ([0-9]{1,6})(?: packets)? received`)
-	pingTimes = regexp.MustCompile(`(?m)^(?:rtt|round-trip) min/avg/max[^=]*= *[0-9.]+/([0-9.]+)/`)
-)
-
-// Ping reads what ping prints at its end: how many of some packets came back, and their mean time in milliseconds.
-func Ping(text []byte) (sent, back int, mean float64, err error) {
-	m := pingSent.FindSubmatch(text)
-	if m == nil {
-		return 0, 0, 0, errors.New("ping told no result: " + Readable(string(text), 120))
-	}
-	sent, _ = strconv.Atoi(string(m[1])) // digits
-	back, _ = strconv.Atoi(string(m[2])) // digits
-	if t := pingTimes.FindSubmatch(text); t != nil {
-		mean = max(number(string(t[1])), 0)
-	}
-	return sent, min(back, sent), mean, nil
 }
 
 // Reached is the finding about a node of whose packets some came back.
