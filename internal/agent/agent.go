@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -54,6 +55,9 @@ type Agent struct {
 	writes int
 	models map[string]string
 	gpus   bool
+	// recalled is whether what the agent before this one told is part of the memory.
+	recalled bool
+	begin    sync.Once
 }
 
 // New is an agent that has not begun.
@@ -77,7 +81,7 @@ const (
 
 // Run checks and tells until the context ends.
 func (a *Agent) Run(ctx context.Context) error {
-	a.recall(ctx)
+	a.begin.Do(func() { a.recall(ctx) })
 	go a.followKernel(ctx)
 	every, deepEvery := a.opts.Config.Every.Duration, a.opts.Config.DeepEvery.Duration
 	// Agents of all nodes start together when they are installed.
@@ -162,19 +166,35 @@ func (a *Agent) recall(ctx context.Context) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.absorb(n)
+	if n.Annotations[CertificateNote] != a.opts.Certificate {
+		a.told = nil // others must learn of it
+		poke(a.dirty)
+	}
+}
+
+// absorb adds what the agent before this one told, once. Who calls it has the lock.
+func (a *Agent) absorb(n *Node) {
 	a.gpus = n.GPUs > 0
+	if a.recalled {
+		return
+	}
+	a.recalled = true
 	r, err := health.Read(n.Annotations)
 	if err != nil {
 		a.opts.Log.Warn("What was told before cannot be read, and is written anew", "error", err)
 		return
 	}
-	a.memory = MemoryOf(&r)
-	if _, has := n.Annotations[health.ChecksAnnotation]; has {
-		a.told = MemoryOf(&r)
+	if _, has := n.Annotations[health.ChecksAnnotation]; !has {
+		return
 	}
-	if n.Annotations[CertificateNote] != a.opts.Certificate {
-		a.told = nil // others must learn of it
-		poke(a.dirty)
+	a.told = MemoryOf(&r)
+	for name, old := range a.told {
+		now, has := a.memory[name]
+		if !has || old.Result == health.Fatal && now.Result != health.Fatal && !a.memory.DeepPass().After(old.At.Time) {
+			a.memory = maps.Clone(a.memory)
+			a.memory[name] = old
+		}
 	}
 }
 
@@ -189,6 +209,7 @@ type Request struct {
 // Check runs checks by name, remembers what they found, and has it told. It always comes to an end, with an outcome
 // for each.
 func (a *Agent) Check(ctx context.Context, names []string, q Request) []reading.Outcome {
+	a.begin.Do(func() { a.recall(ctx) })
 	r := a.run(q)
 	var out []reading.Outcome
 	for _, c := range Checks() {
@@ -196,9 +217,12 @@ func (a *Agent) Check(ctx context.Context, names []string, q Request) []reading.
 			continue
 		}
 		o := a.one(ctx, &c, r)
-		a.record(&o)
+		if a.record(&o); o.Result == health.Fatal {
+			a.news() // the others may take minutes
+		}
 		out = append(out, o)
 	}
+	a.news()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if r.Models != nil {
@@ -312,12 +336,18 @@ func (a *Agent) forget() {
 	a.told = nil
 }
 
-// record remembers an outcome, and has it told if that changes something.
+// record remembers an outcome.
 func (a *Agent) record(o *reading.Outcome) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.last[o.Check] = *o
 	a.memory = a.memory.Remember(o)
+}
+
+// news has told what is remembered if that is other than what was told, or if that was long ago.
+func (a *Agent) news() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.told == nil || !a.memory.Same(a.told) || time.Since(a.toldAt) >= a.opts.Config.Every.Duration {
 		poke(a.dirty)
 	}
@@ -332,7 +362,7 @@ func (a *Agent) tell(ctx context.Context) error {
 	err := a.change(ctx, func(n *Node, notes, labels map[string]any) error {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		a.gpus = n.GPUs > 0
+		a.absorb(n)
 		if _, has := n.Annotations[health.ChecksAnnotation]; !has && !a.toldAt.IsZero() {
 			// Somebody cleared what was found, by taking it away.
 			a.memory, a.cleared = Memory{}, time.Now()

@@ -82,11 +82,12 @@ func MemoryOf(r *health.Report) Memory {
 // written is a report as text. One that is too long loses messages before it loses findings.
 func written(r health.Report) (string, error) {
 	text, err := json.Marshal(r)
-	if err == nil && len(text) > health.MaxReportBytes {
+	for most := health.MaxDevices; err == nil && len(text) > health.MaxReportBytes && most > 0; most /= 2 {
 		r.Checks = slices.Clone(r.Checks)
 		for i := range r.Checks {
-			r.Checks[i].Message = reading.Readable(r.Checks[i].Message, 60)
-			r.Checks[i].Devices = r.Checks[i].Devices[:min(len(r.Checks[i].Devices), 8)]
+			c := &r.Checks[i]
+			c.Message = reading.Readable(c.Message, 4*most)
+			c.Devices = c.Devices[:min(len(c.Devices), most/2)]
 		}
 		text, err = json.Marshal(r)
 	}
