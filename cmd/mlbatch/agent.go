@@ -36,7 +36,12 @@ type agentFlags struct {
 }
 
 func (a *agentFlags) common(f *pflag.FlagSet) {
-	f.StringVar(&a.config, "config", "", "`file` with what is checked when, and what is expected of GPUs (docs/agent.md)")
+	f.StringVar(
+		&a.config,
+		"config",
+		"",
+		"`file` with what is checked when, and what is expected of GPUs (docs/agent.md)",
+	)
 	f.StringVar(
 		&a.opts.KernelLog,
 		"kernel-log",
@@ -93,10 +98,20 @@ docs/agent.md says what each check looks at, and how to come from Autopilot.`,
 	}
 	f := cmd.Flags()
 	a.common(f)
-	f.StringVar(&a.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: the pod's service account)")
+	f.StringVar(
+		&a.kubeconfig,
+		"kubeconfig",
+		"",
+		"kubeconfig of the cluster (default: the pod's service account)",
+	)
 	f.StringVar(&a.opts.Node, "node", os.Getenv("NODE_NAME"), "`name` of the node (default $NODE_NAME)")
 	f.StringVar(&a.opts.Namespace, "namespace", "mlbatch-system", "namespace that the agents run in")
-	f.StringVar(&a.opts.Pod, "pod", os.Getenv("POD_NAME"), "`name` of this pod (default $POD_NAME): the check pvc names its claim after it")
+	f.StringVar(
+		&a.opts.Pod,
+		"pod",
+		os.Getenv("POD_NAME"),
+		"`name` of this pod (default $POD_NAME): the check pvc names its claim after it",
+	)
 	f.BoolVar(
 		&a.opts.WriteLabel,
 		"write-label",
@@ -156,7 +171,11 @@ func (a *agentFlags) run(ctx context.Context) error {
 			MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{certificate},
 		})
 	}
-	alive, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(a.address, strconv.Itoa(a.healthPort)))
+	alive, err := (&net.ListenConfig{}).Listen(
+		ctx,
+		"tcp",
+		net.JoinHostPort(a.address, strconv.Itoa(a.healthPort)),
+	)
 	if err != nil {
 		return fmt.Errorf("--health-port: %w", err)
 	}
@@ -180,7 +199,7 @@ func (a *agentFlags) run(ctx context.Context) error {
 
 // givingBack keeps the program small: after its start, and now and then, since requests read parts of it again.
 func givingBack(ctx context.Context) {
-	for wait := 10 * time.Second; ; wait = 10 * time.Minute {
+	for wait := 10 * time.Second; ; wait = time.Minute {
 		select {
 		case <-ctx.Done():
 			return

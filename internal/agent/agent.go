@@ -191,7 +191,8 @@ func (a *Agent) absorb(n *Node) {
 	a.told = MemoryOf(&r)
 	for name, old := range a.told {
 		now, has := a.memory[name]
-		if !has || old.Result == health.Fatal && now.Result != health.Fatal && !a.memory.DeepPass().After(old.At.Time) {
+		if !has ||
+			old.Result == health.Fatal && now.Result != health.Fatal && !a.memory.DeepPass().After(old.At.Time) {
 			a.memory = maps.Clone(a.memory)
 			a.memory[name] = old
 		}
@@ -278,7 +279,12 @@ func (a *Agent) one(ctx context.Context, c *Check, r *Run) reading.Outcome {
 	case turn <- struct{}{}:
 		defer func() { <-turn }()
 	case <-ctx.Done():
-		return reading.Outcome{Check: c.Name, Result: health.Unknown, Message: "nobody waits for it", At: time.Now()}
+		return reading.Outcome{
+			Check:   c.Name,
+			Result:  health.Unknown,
+			Message: "nobody waits for it",
+			At:      time.Now(),
+		}
 	case <-time.After(patience):
 		return reading.Outcome{
 			Check: c.Name, Result: health.Unknown, Message: "another check runs for too long", At: time.Now(),
@@ -412,7 +418,14 @@ func (a *Agent) change(ctx context.Context, with func(n *Node, notes, labels map
 		if len(labels) > 0 {
 			meta["labels"] = labels
 		}
-		if last = a.opts.Cluster.Patch(ctx, a.opts.Node, map[string]any{"metadata": meta}); !errors.Is(last, ErrConflict) {
+		if last = a.opts.Cluster.Patch(
+			ctx,
+			a.opts.Node,
+			map[string]any{"metadata": meta},
+		); !errors.Is(
+			last,
+			ErrConflict,
+		) {
 			return last
 		}
 	}

@@ -44,7 +44,14 @@ func TestWhatIsFoundIsToldOnceAndWhenItChanges(t *testing.T) {
 		if first > 2 {
 			t.Errorf("%d writes to tell what the first round found", first)
 		}
-		x.set(nvidiaSMI, smiOf(gpu(0, ""), gpu(1, "<remapped_rows><remapped_row_pending>Yes</remapped_row_pending></remapped_rows>")), 0)
+		x.set(
+			nvidiaSMI,
+			smiOf(
+				gpu(0, ""),
+				gpu(1, "<remapped_rows><remapped_row_pending>Yes</remapped_row_pending></remapped_rows>"),
+			),
+			0,
+		)
 		time.Sleep(2 * time.Hour)
 		got := c.report(t)["remapped"]
 		if got.Result != health.Warned || !slices.Equal(got.Devices, []string{"1"}) {
@@ -280,7 +287,10 @@ func TestANeighbourThatDoesNotAnswerIsNoFaultOfThisNode(t *testing.T) {
 func TestNeighboursAreAFewAtRandom(t *testing.T) {
 	c, x := newCluster(), &tools{}
 	for i := range 1000 {
-		c.peers = append(c.peers, Peer{Node: "n" + string(rune('a'+i%26)) + strings.Repeat("x", i/26), Address: "a", Ready: true})
+		c.peers = append(
+			c.peers,
+			Peer{Node: "n" + string(rune('a'+i%26)) + strings.Repeat("x", i/26), Address: "a", Ready: true},
+		)
 	}
 	o := sound(c, x)
 	got := New(o).Check(t.Context(), []string{"ping"}, Request{})[0]
@@ -337,7 +347,9 @@ func TestAnErrorInTheKernelLogIsToldAtOnce(t *testing.T) {
 	}
 	running(t, o, func(context.Context, *Agent) {
 		time.Sleep(10 * time.Minute)
-		line := time.Now().Format(time.RFC3339) + " node-0 kernel: NVRM: Xid (PCI:0000:1a:00): 79, pid=1, GPU has fallen off the bus.\n"
+		line := time.Now().
+			Format(time.RFC3339) +
+			" node-0 kernel: NVRM: Xid (PCI:0000:1a:00): 79, pid=1, GPU has fallen off the bus.\n"
 		if err := os.WriteFile(o.KernelLog, []byte(line), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -388,7 +400,13 @@ func TestReportsKeepTheirBounds(t *testing.T) {
 	for _, c := range Checks() {
 		o := reading.Outcome{Check: c.Name, Result: health.Failed, Message: strings.Repeat("\x00ä<", 4000)}
 		for range 200 {
-			o.Findings = append(o.Findings, reading.Finding{Device: strings.Repeat("d<", 200) + string(rune('a'+len(o.Findings))), Result: health.Failed})
+			o.Findings = append(
+				o.Findings,
+				reading.Finding{
+					Device: strings.Repeat("d<", 200) + string(rune('a'+len(o.Findings))),
+					Result: health.Failed,
+				},
+			)
 		}
 		m = m.Remember(&o)
 	}

@@ -99,9 +99,15 @@ func Checks() []Check {
 			}),
 		},
 		{
-			Name: "pciebw", Marker: "PCIEBW", Failed: "PCIE Failed", Metric: "pciebw",
-			About: "PCIe links of GPUs: copies by nvbandwidth where it is there and nobody uses a GPU, by state otherwise",
-			GPU:   true, Tools: smi, Deadline: 3 * time.Minute, Probe: pcie,
+			Name:     "pciebw",
+			Marker:   "PCIEBW",
+			Failed:   "PCIE Failed",
+			Metric:   "pciebw",
+			About:    "PCIe links of GPUs: copies by nvbandwidth where it is there and nobody uses a GPU, by state otherwise",
+			GPU:      true,
+			Tools:    smi,
+			Deadline: 3 * time.Minute,
+			Probe:    pcie,
 		},
 		{
 			Name: "xid", Marker: "XID", Failed: "XID Failed", Metric: "xid",

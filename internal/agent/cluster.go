@@ -169,7 +169,11 @@ func (a *API) Node(ctx context.Context, name string) (*Node, error) {
 	if err := a.call(ctx, http.MethodGet, "/api/v1/nodes/"+url.PathEscape(name), nil, nil, &n); err != nil {
 		return nil, err
 	}
-	out := &Node{Version: n.Metadata.ResourceVersion, Labels: n.Metadata.Labels, Annotations: n.Metadata.Annotations}
+	out := &Node{
+		Version:     n.Metadata.ResourceVersion,
+		Labels:      n.Metadata.Labels,
+		Annotations: n.Metadata.Annotations,
+	}
 	for resource, amount := range n.Status.Allocatable {
 		if gpuResource(resource) && amount != "0" && amount != "" {
 			out.GPUs++
@@ -332,8 +336,11 @@ func (a *API) CreateClaim(ctx context.Context, c Claim) error {
 	return a.call(ctx, http.MethodPost, strings.TrimSuffix(claimPath(c.Namespace, ""), "/"), nil, map[string]any{
 		"apiVersion": "v1", "kind": "PersistentVolumeClaim",
 		"metadata": metadata{
-			Name:        c.Name,
-			Labels:      map[string]string{"app.kubernetes.io/name": "mlbatch", "app.kubernetes.io/component": "agent"},
+			Name: c.Name,
+			Labels: map[string]string{
+				"app.kubernetes.io/name":      "mlbatch",
+				"app.kubernetes.io/component": "agent",
+			},
 			Annotations: map[string]string{"volume.kubernetes.io/selected-node": c.Node},
 		},
 		"spec": spec,
@@ -396,9 +403,16 @@ func (a *API) May(ctx context.Context, u *User, what Action) (bool, error) {
 			Allowed bool `json:"allowed"`
 		} `json:"status"`
 	}
-	err := a.call(ctx, http.MethodPost, "/apis/authorization.k8s.io/v1/subjectaccessreviews", nil, map[string]any{
-		"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec,
-	}, &answer)
+	err := a.call(
+		ctx,
+		http.MethodPost,
+		"/apis/authorization.k8s.io/v1/subjectaccessreviews",
+		nil,
+		map[string]any{
+			"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec,
+		},
+		&answer,
+	)
 	return err == nil && answer.Status.Allowed, err
 }
 

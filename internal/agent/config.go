@@ -128,7 +128,10 @@ func (c *Config) Validate() field.ErrorList {
 			"linkWidth": float64(l.LinkWidth), "maxCelsius": float64(l.MaxCelsius),
 		} {
 			if value < 0 {
-				errs = append(errs, field.Invalid(at.Child(name), value, "must not be less than 0, which asks for nothing"))
+				errs = append(
+					errs,
+					field.Invalid(at.Child(name), value, "must not be less than 0, which asks for nothing"),
+				)
 			}
 		}
 	}

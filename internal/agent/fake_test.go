@@ -86,7 +86,9 @@ func (c *cluster) Holders(context.Context, string) ([]string, error) {
 	defer c.mu.Unlock()
 	return c.holders, nil
 }
+
 func (c *cluster) Agents(context.Context, string) ([]Peer, error) { return slices.Clone(c.peers), nil }
+
 func (c *cluster) NodesOf(context.Context, string, string) ([]string, error) {
 	return c.ofJob, nil
 }

@@ -40,15 +40,32 @@ func (a *Agent) metrics() string {
 		findings := o.Findings
 		for i := range findings {
 			f := &findings[i]
-			fmt.Fprintf(&b, "autopilot_health_checks{health=\"%s\",node=\"%s\",cpumodel=\"%s\",gpumodel=\"%s\",deviceid=\"%s\"} %v\n",
-				c.Metric, label(a.opts.Node), cpu, label(a.models[f.Device]), label(f.Device), f.Value)
+			fmt.Fprintf(
+				&b,
+				"autopilot_health_checks{health=\"%s\",node=\"%s\",cpumodel=\"%s\",gpumodel=\"%s\",deviceid=\"%s\"} %v\n",
+				c.Metric,
+				label(a.opts.Node),
+				cpu,
+				label(a.models[f.Device]),
+				label(f.Device),
+				f.Value,
+			)
 		}
 		if len(findings) == 0 && o.Result != health.Unknown {
-			fmt.Fprintf(&b, "autopilot_health_checks{health=\"%s\",node=\"%s\",cpumodel=\"%s\",gpumodel=\"\",deviceid=\"\"} 0\n",
-				c.Metric, label(a.opts.Node), cpu)
+			fmt.Fprintf(
+				&b,
+				"autopilot_health_checks{health=\"%s\",node=\"%s\",cpumodel=\"%s\",gpumodel=\"\",deviceid=\"\"} 0\n",
+				c.Metric,
+				label(a.opts.Node),
+				cpu,
+			)
 		}
 	}
-	head("mlbatch_agent_check_result", "gauge", "The result of the last run of a check: 1 for the one that it is.")
+	head(
+		"mlbatch_agent_check_result",
+		"gauge",
+		"The result of the last run of a check: 1 for the one that it is.",
+	)
 	for _, name := range slices.Sorted(maps.Keys(a.memory)) {
 		for _, r := range []health.Result{
 			health.Passed, health.Skipped, health.Unknown, health.Warned, health.Failed, health.Fatal,
@@ -66,7 +83,12 @@ func (a *Agent) metrics() string {
 	}
 	head("mlbatch_agent_check_last_run_timestamp_seconds", "gauge", "When the last run of a check ended.")
 	for _, name := range names {
-		fmt.Fprintf(&b, "mlbatch_agent_check_last_run_timestamp_seconds{check=\"%s\"} %d\n", name, a.last[name].At.Unix())
+		fmt.Fprintf(
+			&b,
+			"mlbatch_agent_check_last_run_timestamp_seconds{check=\"%s\"} %d\n",
+			name,
+			a.last[name].At.Unix(),
+		)
 	}
 	head("mlbatch_agent_node_writes_total", "counter", "How often the Node was written.")
 	fmt.Fprintf(&b, "mlbatch_agent_node_writes_total %d\n", a.writes)

@@ -50,9 +50,17 @@ func (s *Sockets) Reach(ctx context.Context, p Peer) (sent, back int) {
 }
 
 // client is one for an agent, and the address to ask.
-func (s *Sockets) client(ctx context.Context, p Peer, path string, query url.Values) (*http.Client, string, error) {
+func (s *Sockets) client(
+	ctx context.Context,
+	p Peer,
+	path string,
+	query url.Values,
+) (*http.Client, string, error) {
 	to := url.URL{Scheme: "http", Host: s.address(p), Path: path, RawQuery: query.Encode()}
-	t := &http.Transport{DisableKeepAlives: true, DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext}
+	t := &http.Transport{
+		DisableKeepAlives: true,
+		DialContext:       (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+	}
 	if s.Secure {
 		n, err := s.Cluster.Node(ctx, p.Node)
 		if err != nil {

@@ -441,7 +441,13 @@ func (a *answered) MarshalJSON() ([]byte, error) {
 }
 
 // fanOut runs checks on nodes, so many at once. A node that does not answer has an answer, too.
-func (s *Server) fanOut(ctx context.Context, hosts []string, batch int, names []string, q Request) []*answered {
+func (s *Server) fanOut(
+	ctx context.Context,
+	hosts []string,
+	batch int,
+	names []string,
+	q Request,
+) []*answered {
 	agents, err := s.Agent.opts.Cluster.Agents(ctx, s.Agent.opts.Namespace)
 	out := make([]*answered, len(hosts))
 	room := make(chan struct{}, batch)

@@ -91,7 +91,14 @@ func TestAnswersAreReadByScriptsForAutopilot(t *testing.T) {
 	c, x := newCluster(), &tools{}
 	c.peers = []Peer{{Node: "node-0", Address: "x"}, {Node: "node-1", Address: "127.0.0.1"}}
 	o := sound(c, x)
-	x.set(nvidiaSMI, smiOf(gpu(0, ""), gpu(1, "<remapped_rows><remapped_row_pending>Yes</remapped_row_pending></remapped_rows>")), 0)
+	x.set(
+		nvidiaSMI,
+		smiOf(
+			gpu(0, ""),
+			gpu(1, "<remapped_rows><remapped_row_pending>Yes</remapped_row_pending></remapped_rows>"),
+		),
+		0,
+	)
 	s := &Server{Agent: New(o), Open: true, Peers: &Sockets{Port: 1, Cluster: c}}
 	_, text := get(t, s.Handler(), "GET", "/status?check=pciebw,ping,remapped&host=all", "", "")
 	for _, want := range []string{
@@ -106,7 +113,11 @@ func TestAnswersAreReadByScriptsForAutopilot(t *testing.T) {
 	}
 	_, text = get(t, s.Handler(), "GET", "/remapped", "", "application/json")
 	var a Answer
-	if err := json.Unmarshal([]byte(text), &a); err != nil || a.Node != "node-0" || a.Outcomes[0].Findings[1].Result != health.Warned {
+	if err := json.Unmarshal(
+		[]byte(text),
+		&a,
+	); err != nil || a.Node != "node-0" ||
+		a.Outcomes[0].Findings[1].Result != health.Warned {
 		t.Errorf("%v in %s", err, text)
 	}
 }
@@ -132,11 +143,20 @@ func TestMetricsHaveAutopilotsNamesAndLabels(t *testing.T) {
 func TestAnAgentRunsToolsAndTellsItsNode(t *testing.T) {
 	dir := t.TempDir()
 	script := func(name, text string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text), 0o700); err != nil { //nolint:gosec // a program
+		if err := os.WriteFile(
+			filepath.Join(dir, name),
+			[]byte("#!/bin/sh\n"+text),
+			0o700,
+		); err != nil { //nolint:gosec // a program
 			t.Fatal(err)
 		}
 	}
-	script(nvidiaSMI, "cat <<'EOF'\n"+smiOf(gpu(0, "<ecc_errors><volatile><dram_uncorrectable>1</dram_uncorrectable></volatile></ecc_errors>"))+"\nEOF\n")
+	script(
+		nvidiaSMI,
+		"cat <<'EOF'\n"+smiOf(
+			gpu(0, "<ecc_errors><volatile><dram_uncorrectable>1</dram_uncorrectable></volatile></ecc_errors>"),
+		)+"\nEOF\n",
+	)
 	script(dcgmi, "echo '"+diag("PCIe", "Fail")+"'\nexit 226\n")
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	told := make(chan string, 10)
@@ -147,7 +167,10 @@ func TestAnAgentRunsToolsAndTellsItsNode(t *testing.T) {
 			told <- string(body)
 			_, _ = io.WriteString(w, "{}")
 		case r.URL.Path == "/api/v1/nodes/node-0":
-			_, _ = io.WriteString(w, `{"metadata": {"name": "node-0", "resourceVersion": "7"}, "status": {"allocatable": {"nvidia.com/gpu": "8"}}}`)
+			_, _ = io.WriteString(
+				w,
+				`{"metadata": {"name": "node-0", "resourceVersion": "7"}, "status": {"allocatable": {"nvidia.com/gpu": "8"}}}`,
+			)
 		default:
 			_, _ = io.WriteString(w, `{"items": []}`)
 		}
@@ -173,7 +196,11 @@ func TestAnAgentRunsToolsAndTellsItsNode(t *testing.T) {
 
 func TestAProgramThatHangsIsKilledWithAllThatItStarted(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, dcgmi), []byte("#!/bin/sh\necho partly\nsleep 600 &\nsleep 600\n"), 0o700); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(
+		filepath.Join(dir, dcgmi),
+		[]byte("#!/bin/sh\necho partly\nsleep 600 &\nsleep 600\n"),
+		0o700,
+	); err != nil { //nolint:gosec // a program
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
@@ -181,7 +208,8 @@ func TestAProgramThatHangsIsKilledWithAllThatItStarted(t *testing.T) {
 	c.Deadline = 200 * time.Millisecond
 	began := time.Now()
 	o := c.do(t.Context(), &Run{Node: "n", Tools: NewPrograms(), Config: DefaultConfig()})
-	if o.Result != health.Unknown || !strings.Contains(o.Message, "in time") || time.Since(began) > 30*time.Second {
+	if o.Result != health.Unknown || !strings.Contains(o.Message, "in time") ||
+		time.Since(began) > 30*time.Second {
 		t.Errorf("%+v after %s", o, time.Since(began))
 	}
 }
@@ -219,7 +247,15 @@ func TestAgentsAreKnownByTheirCertificates(t *testing.T) {
 		t.Error("it was sent a token")
 	}
 	c.node.Annotations[CertificateNote] = Sum(certificate.Certificate[0])
-	if text, err := s.ask(t.Context(), "GET", peer, "/status", nil, nil); err != nil || text != "ok" || <-asked != "Bearer secret" {
+	if text, err := s.ask(
+		t.Context(),
+		"GET",
+		peer,
+		"/status",
+		nil,
+		nil,
+	); err != nil || text != "ok" ||
+		<-asked != "Bearer secret" {
 		t.Errorf("%q, %v", text, err)
 	}
 }

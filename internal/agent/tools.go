@@ -52,7 +52,10 @@ func (p *Programs) Run(ctx context.Context, tool string, args ...string) Output 
 	stuck := p.stuck[tool]
 	p.mu.Unlock()
 	if stuck {
-		return Output{Code: -1, Cut: "an earlier " + tool + " was killed and still has not ended: the driver may hang"}
+		return Output{
+			Code: -1,
+			Cut:  "an earlier " + tool + " was killed and still has not ended: the driver may hang",
+		}
 	}
 	var out bounded
 	cmd := exec.CommandContext(ctx, tool, args...) //nolint:gosec // names of tools are constants

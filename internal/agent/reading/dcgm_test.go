@@ -22,7 +22,8 @@ const (
 )
 
 func three(status, warnings, name, hardware string) string {
-	return strings.NewReplacer("STATUS", status, "WARNINGS", warnings, "NAME", name, "HARDWARE", hardware).Replace(dcgm3)
+	return strings.NewReplacer("STATUS", status, "WARNINGS", warnings, "NAME", name, "HARDWARE", hardware).
+		Replace(dcgm3)
 }
 
 func TestTestsOfDCGMAreJudgedByWhatTheySayAndNotByTheExitCode(t *testing.T) {
@@ -43,14 +44,18 @@ func TestTestsOfDCGMAreJudgedByWhatTheySayAndNotByTheExitCode(t *testing.T) {
 		},
 		"warnings as objects": {
 			three("Fail", `[{"warning": "link is slow", "error_code": 30}]`, "Diagnostic", "Pass"), 1, nil,
-			health.Fatal, []string{"3"}, "link is slow",
+			health.Fatal,
+			[]string{"3"},
+			"link is slow",
 		},
 		"warnings as one text": {
 			three("Fail", `"link is slow"`, "Diagnostic", "Pass"), 1, nil, health.Fatal, []string{"3"}, "link is slow",
 		},
 		"a test of another name that tells of a fatal thing": {
 			strings.Replace(three("Pass", "[]", "Memory Bandwidth", "Fail"), `"info": "x"`, `"warnings": ["an NVLink is down"]`, 1),
-			1, nil, health.Fatal, []string{"5"}, "NVLink",
+			1, nil, health.Fatal,
+			[]string{"5"},
+			"NVLink",
 		},
 		"a list of the admin's is a list of names, and not of letters": {
 			three("Pass", "[]", "Diagnostic", "Fail"), 1, []string{"PCIe"}, health.Failed, []string{"5"}, "",

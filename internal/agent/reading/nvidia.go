@@ -269,7 +269,10 @@ func Power(gpus []GPU, limits Limits) []Finding {
 		hot := limits.For(ok[i].Model).MaxCelsius
 		switch {
 		case len(ok[i].Slowdown) > 0:
-			f.Result, f.Message, f.Value = health.Warned, "hardware slows it down: "+strings.Join(ok[i].Slowdown, ", "), 1
+			f.Result, f.Message, f.Value = health.Warned, "hardware slows it down: "+strings.Join(
+				ok[i].Slowdown,
+				", ",
+			), 1
 		case hot > 0 && ok[i].Celsius > float64(hot):
 			f.Result, f.Value = health.Warned, 1
 			f.Message = fmt.Sprintf("%.0f degrees Celsius, more than %d", ok[i].Celsius, hot)

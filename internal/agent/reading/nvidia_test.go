@@ -13,7 +13,9 @@ import (
 // smi is an answer of nvidia-smi -q -x with so many GPUs, each as a function changes it.
 func smi(gpus int, change func(i int, gpu string) string) string {
 	var b strings.Builder
-	b.WriteString("<?xml version=\"1.0\" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM \"nvsmi_device_v12.dtd\">\n<nvidia_smi_log>\n")
+	b.WriteString(
+		"<?xml version=\"1.0\" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM \"nvsmi_device_v12.dtd\">\n<nvidia_smi_log>\n",
+	)
 	b.WriteString("\t<driver_version>550.90.07</driver_version>\n")
 	for i := range gpus {
 		one := fmt.Sprintf(`<gpu id="00000000:%02X:00.0">
@@ -78,7 +80,9 @@ func TestGPUsAreJudgedByWhatNvidiaSMITells(t *testing.T) {
 		},
 		"pages of older GPUs wait, under the name of older drivers": {
 			smi(1, only(0, "<pending_retirement>N/A</pending_retirement>", "<pending_blacklist>Yes</pending_blacklist>")),
-			remapped, health.Warned, []string{"0"}, "retired",
+			remapped, health.Warned,
+			[]string{"0"},
+			"retired",
 		},
 		"hardware slows one down": {
 			smi(2, only(1, "slowdown>Not Active", "slowdown>Active")), power, health.Warned, []string{"1"}, "hw_slowdown",
@@ -158,7 +162,12 @@ func TestAnAnswerThatIsCutOffCountsAsFarAsItGoes(t *testing.T) {
 
 func TestADriverThatDoesNotAnswerIsToldFromAGPUThatIsLost(t *testing.T) {
 	var gone *LostError
-	_, err := NVIDIA([]byte("Unable to determine the device handle for GPU 0000:C1:00.0: GPU is lost.  Reboot the system to recover this GPU\n"), 15)
+	_, err := NVIDIA(
+		[]byte(
+			"Unable to determine the device handle for GPU 0000:C1:00.0: GPU is lost.  Reboot the system to recover this GPU\n",
+		),
+		15,
+	)
 	if !errors.As(err, &gone) || gone.Bus != "00000000:c1:00.0" {
 		t.Errorf("a lost GPU is %v", err)
 	}

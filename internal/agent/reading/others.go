@@ -93,9 +93,16 @@ func AMD(text []byte, exit int) ([]GPU, error) {
 	var out []GPU
 	for i, a := range list {
 		g := GPU{
-			Index: strconv.Itoa(i), Model: "AMD", Uncorrectable: -1, Correctable: -1,
-			LinkGen: -1, LinkGenMost: -1, LinkWidth: amdNumber(a.PCIe.Width), LinkWidthMost: amdNumber(a.PCIe.WidthMost),
-			Watts: -1, Celsius: -1,
+			Index:         strconv.Itoa(i),
+			Model:         "AMD",
+			Uncorrectable: -1,
+			Correctable:   -1,
+			LinkGen:       -1,
+			LinkGenMost:   -1,
+			LinkWidth:     amdNumber(a.PCIe.Width),
+			LinkWidthMost: amdNumber(a.PCIe.WidthMost),
+			Watts:         -1,
+			Celsius:       -1,
 		}
 		if n := amdNumber(a.Index); n >= 0 && n < maxGPUs {
 			g.Index = strconv.Itoa(n)

@@ -12,7 +12,8 @@ func TestCopiesAreMeasuredByTheLimitsOfTheModel(t *testing.T) {
 	const text = `{"nvbandwidth": {"testcases": [{"name": "host_to_device_memcpy_ce", "status": "Passed",
 		"bandwidth_matrix": [["55.1", "6.2", "N/A"]]}]}}`
 	o := Copies([]byte(text), 0, []string{"NVIDIA H100 80GB HBM3", "NVIDIA H100 80GB HBM3"}, DefaultLimits())
-	if o.Result != health.Failed || !slices.Equal(o.Concerned(), []string{"1"}) || Tidy(o.Findings) != "55.1 6.2 0" {
+	if o.Result != health.Failed || !slices.Equal(o.Concerned(), []string{"1"}) ||
+		Tidy(o.Findings) != "55.1 6.2 0" {
 		t.Errorf("%+v", o)
 	}
 	if o := Copies([]byte(text), 0, []string{"Other", "Other"}, DefaultLimits()); o.Result != health.Passed {
@@ -52,7 +53,8 @@ func TestTheSlowestOfSeveralNeighboursIsNamed(t *testing.T) {
 		return out
 	}
 	o := Of(Straggler(at(90, 91, 12, 89), 0.5))
-	if o.Result != health.Warned || !slices.Equal(o.Concerned(), []string{"c"}) || !strings.Contains(o.Message, "12.0 Gbit/s") {
+	if o.Result != health.Warned || !slices.Equal(o.Concerned(), []string{"c"}) ||
+		!strings.Contains(o.Message, "12.0 Gbit/s") {
 		t.Errorf("%+v", o)
 	}
 	if o := Of(Straggler(at(90, 12), 0.5)); o.Result != health.Passed {

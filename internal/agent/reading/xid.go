@@ -65,11 +65,15 @@ const often = 3
 
 var (
 	xidLine  = regexp.MustCompile(`^NVRM: Xid \(PCI:([0-9A-Fa-f:.]{5,20})\): ([0-9]{1,5})(?:, (.*))?$`)
-	sxidLine = regexp.MustCompile(`^nvidia-nvswitch([0-9]{1,3}): SXid \(PCI:[0-9A-Fa-f:.]{5,20}\): ([0-9]{1,6}), (Fatal|Non-fatal)(.*)$`)
+	sxidLine = regexp.MustCompile(
+		`^nvidia-nvswitch([0-9]{1,3}): SXid \(PCI:[0-9A-Fa-f:.]{5,20}\): ([0-9]{1,6}), (Fatal|Non-fatal)(.*)$`,
+	)
 	xidPID   = regexp.MustCompile(`pid='?([0-9]+|<unknown>)`)
 	kmsgLine = regexp.MustCompile(`^([0-9]{1,4}),[0-9]+,([0-9]{1,19}),[^;]*;(.*)$`)
 	bootLine = regexp.MustCompile(`^\[ *([0-9]{1,12})\.([0-9]{1,6})\] (.*)$`)
-	sysLine  = regexp.MustCompile(`^([A-Z][a-z]{2} [ 0-9][0-9] [0-9:]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[^ ]{8,40}) [^ ]+ kernel: (?:\[ *[0-9.]+\] )?(.*)$`)
+	sysLine  = regexp.MustCompile(
+		`^([A-Z][a-z]{2} [ 0-9][0-9] [0-9:]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[^ ]{8,40}) [^ ]+ kernel: (?:\[ *[0-9.]+\] )?(.*)$`,
+	)
 )
 
 // Record is one line of the kernel log that is about a GPU.

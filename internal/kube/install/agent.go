@@ -92,10 +92,15 @@ func (x *rendering) agents() []client.Object {
 	if x.Agent.KernelLog != "" {
 		args = append(args, "--kernel-log="+kernelLogDir)
 	}
-	pod := x.pod(AgentComponent, Agent, Program{Resources: x.Agent.Resources, ExtraArgs: x.Agent.ExtraArgs}, args,
+	pod := x.pod(
+		AgentComponent,
+		Agent,
+		Program{Resources: x.Agent.Resources, ExtraArgs: x.Agent.ExtraArgs},
+		args,
 		[]corev1.ContainerPort{
 			{Name: "https", ContainerPort: agentPort}, {Name: "health", ContainerPort: agentHealthPort},
-		})
+		},
+	)
 	pod.Annotations = map[string]string{ConfigHash: hash(x.Agent.Config)}
 	s := &pod.Spec
 	s.Affinity, s.PriorityClassName = nil, "system-node-critical"
@@ -181,8 +186,19 @@ func (x *rendering) agentConfiguration() []client.Object {
 // agentPaths are what agents answer.
 func agentPaths() []string {
 	return []string{
-		"/dcgm", "/gpumem", "/gpupower", "/invasive", "/iperf", "/iperfsink", "/metrics", "/pciebw", "/ping", "/pvc",
-		"/remapped", "/status", "/xid",
+		"/dcgm",
+		"/gpumem",
+		"/gpupower",
+		"/invasive",
+		"/iperf",
+		"/iperfsink",
+		"/metrics",
+		"/pciebw",
+		"/ping",
+		"/pvc",
+		"/remapped",
+		"/status",
+		"/xid",
 	}
 }
 
@@ -259,7 +275,13 @@ func (x *rendering) agentGuards() []client.Object {
 			{
 				Expression: "object.spec == oldObject.spec && object.metadata.?finalizers == oldObject.metadata.?finalizers && " +
 					"object.metadata.?ownerReferences == oldObject.metadata.?ownerReferences && " +
-					kept("labels", "'autopilot.ibm.com/gpuhealth'") + " && " + kept("annotations", notes),
+					kept(
+						"labels",
+						"'autopilot.ibm.com/gpuhealth'",
+					) + " && " + kept(
+					"annotations",
+					notes,
+				),
 				Message: "an agent may change its own annotations and the label autopilot.ibm.com/gpuhealth only",
 			},
 		},

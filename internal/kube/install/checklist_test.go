@@ -48,7 +48,7 @@ func TestInstalledObjectsPassTheChecklist(t *testing.T) {
 func TestWhatInstallAppliesPassesTheChecklist(t *testing.T) {
 	for _, platform := range []string{install.Kubernetes, install.OpenShift} {
 		values := install.DefaultValues("v1.2.3")
-		values.Platform = platform
+		values.Platform, values.Agent.Enabled = platform, true
 		stages, err := install.Render(values, install.Release{Version: "v1.2.3"})
 		if err != nil {
 			t.Fatal(err)

@@ -405,7 +405,9 @@ func (i *Image) validate(at *field.Path) field.ErrorList {
 
 func (a *Agents) validate(at *field.Path) field.ErrorList {
 	p := Program{Replicas: 1, Resources: a.Resources, ExtraArgs: a.ExtraArgs}
-	errs := append(p.validate(FlagsOf(AgentComponent), at), tolerations(at.Child("tolerations"), a.Tolerations)...)
+	errs := append(
+		p.validate(FlagsOf(AgentComponent), at),
+		tolerations(at.Child("tolerations"), a.Tolerations)...)
 	if a.Config == "" {
 		errs = append(
 			errs,
@@ -425,7 +427,11 @@ func (a *Agents) validate(at *field.Path) field.ErrorList {
 	if !fits(a.RuntimeClassName, RuntimeClassPattern) {
 		errs = append(
 			errs,
-			field.Invalid(at.Child("runtimeClassName"), a.RuntimeClassName, "must be the name of a RuntimeClass, such as nvidia"),
+			field.Invalid(
+				at.Child("runtimeClassName"),
+				a.RuntimeClassName,
+				"must be the name of a RuntimeClass, such as nvidia",
+			),
 		)
 	}
 	return errs

@@ -208,7 +208,10 @@ func holes() []hole {
 	} {
 		out = append(out, hole{"DaemonSet", "-agent", h.path, h.block})
 	}
-	out = append(out, hole{"ConfigMap", "-agent", []any{"data", "agent.yaml"}, scalar(".Values.agent.config | toJson")})
+	out = append(
+		out,
+		hole{"ConfigMap", "-agent", []any{"data", "agent.yaml"}, scalar(".Values.agent.config | toJson")},
+	)
 	add := func(kind, name string, block func(string, string) string, path ...any) {
 		out = append(out, hole{kind, name, path, block})
 	}
