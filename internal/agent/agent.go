@@ -329,8 +329,7 @@ func (a *Agent) deep(ctx context.Context, c *Check, r *Run) reading.Outcome {
 		if err != nil {
 			return skip("the node cannot be kept free: " + reading.Readable(err.Error(), 120))
 		}
-		defer poke(a.dirty) // the label is what it was, whatever came of it
-		defer a.forget()
+		defer a.forget() // the label is to be what it was, whatever came of it
 	}
 	return c.do(ctx, r)
 }

@@ -40,7 +40,7 @@ func TestWhatIsFoundIsToldOnceAndWhenItChanges(t *testing.T) {
 		if got := c.report(t)["remapped"]; got.Result != health.Passed {
 			t.Fatalf("told %+v", got)
 		}
-		first := c.patches
+		first := c.writes()
 		if first > 2 {
 			t.Errorf("%d writes to tell what the first round found", first)
 		}
@@ -57,11 +57,11 @@ func TestWhatIsFoundIsToldOnceAndWhenItChanges(t *testing.T) {
 		if got.Result != health.Warned || !slices.Equal(got.Devices, []string{"1"}) {
 			t.Errorf("told %+v", got)
 		}
-		if n := c.patches - first; n > 3 {
+		if n := c.writes() - first; n > 3 {
 			t.Errorf("%d writes in two hours", n)
 		}
-		if c.node.Labels[HealthLabel] != "WARN" {
-			t.Errorf("the label is %v", c.node.Labels)
+		if c.label() != "WARN" {
+			t.Errorf("the label is %s", c.label())
 		}
 	})
 }
@@ -70,7 +70,7 @@ func TestTheNodeIsWrittenOnceAMinuteAtMost(t *testing.T) {
 	c, x := newCluster(), &tools{}
 	running(t, sound(c, x), func(ctx context.Context, a *Agent) {
 		time.Sleep(10 * time.Minute)
-		before := c.patches
+		before := c.writes()
 		for i := range 60 { // every five seconds another finding
 			status := "Pass"
 			if i%2 == 0 {
@@ -80,7 +80,7 @@ func TestTheNodeIsWrittenOnceAMinuteAtMost(t *testing.T) {
 			a.Check(ctx, []string{"dcgm"}, Request{})
 			time.Sleep(5 * time.Second)
 		}
-		if n := c.patches - before; n > 6 || n < 4 {
+		if n := c.writes() - before; n > 6 || n < 4 {
 			t.Errorf("%d writes in five minutes", n)
 		}
 	})
@@ -109,8 +109,8 @@ func TestAFailedDeepTestEvictsAndSaysWhy(t *testing.T) {
 		if got.Result != health.Fatal || !got.Deep || !strings.Contains(got.Message, "PCIe") {
 			t.Errorf("told %+v", got)
 		}
-		if c.node.Labels[HealthLabel] != "EVICT" || !slices.Contains(c.labelled, "TESTING") {
-			t.Errorf("labels were %v", c.labelled)
+		if c.label() != "EVICT" || !slices.Contains(c.labels(), "TESTING") {
+			t.Errorf("labels were %v", c.labels())
 		}
 	})
 }
@@ -130,8 +130,8 @@ func TestWhatIsFatalStaysUntilADeepTestPasses(t *testing.T) {
 		}
 		a.Check(ctx, []string{DeepCheck}, Request{})
 		time.Sleep(5 * time.Minute)
-		if got := c.report(t)["dcgm"]; got.Result != health.Passed || c.node.Labels[HealthLabel] != "PASS" {
-			t.Errorf("after a deep test that passed: %+v, %v", got, c.labelled)
+		if got := c.report(t)["dcgm"]; got.Result != health.Passed || c.label() != "PASS" {
+			t.Errorf("after a deep test that passed: %+v, %v", got, c.labels())
 		}
 	})
 }
@@ -151,8 +151,8 @@ func TestWhatIsFatalIsRememberedOverARestartAndClearedByTakingTheAnnotationAway(
 		delete(c.node.Annotations, health.ChecksAnnotation)
 		c.mu.Unlock()
 		time.Sleep(3 * time.Hour)
-		if got := c.report(t)["dcgm"]; got.Result != health.Passed || c.node.Labels[HealthLabel] != "PASS" {
-			t.Errorf("after it was cleared: %+v, %v", got, c.node.Labels)
+		if got := c.report(t)["dcgm"]; got.Result != health.Passed || c.label() != "PASS" {
+			t.Errorf("after it was cleared: %+v, %s", got, c.label())
 		}
 	})
 }

@@ -153,6 +153,24 @@ func (c *cluster) report(t *testing.T) map[string]health.Check {
 	return MemoryOf(&r)
 }
 
+func (c *cluster) writes() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.patches
+}
+
+func (c *cluster) label() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.node.Labels[HealthLabel]
+}
+
+func (c *cluster) labels() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.labelled)
+}
+
 // tools print what is said of them, by name and first argument; what is not said of is missing.
 type tools struct {
 	mu   sync.Mutex

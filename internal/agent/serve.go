@@ -291,6 +291,9 @@ type Answer struct {
 	Error    string            `json:"error,omitempty"`
 }
 
+// mostTargets bounds the nodes that one node tries to reach because somebody asked.
+const mostTargets = 64
+
 func wantsJSON(r *http.Request) bool {
 	return strings.Contains(r.Header.Get("Accept"), "application/json")
 }
@@ -308,7 +311,11 @@ func (s *Server) single(w http.ResponseWriter, r *http.Request, u *User, name st
 		return
 	}
 	if name == "ping" || name == "iperf" {
-		if q.Hosts, err = s.hosts(ctx, r, u, ""); err != nil {
+		q.Hosts, err = s.hosts(ctx, r, u, "")
+		if err == nil && len(q.Hosts) > mostTargets {
+			err = bad("%d nodes are to be reached from one: name %d at most", len(q.Hosts), mostTargets)
+		}
+		if err != nil {
 			fail(w, err)
 			return
 		}
@@ -408,6 +415,13 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request, u *User) {
 		fail(w, err)
 		return
 	}
+	if text := values.Get("pingnodes"); text != "" && text != "all" {
+		q.Hosts = strings.Split(text, ",")
+	}
+	if len(q.Hosts) > mostTargets {
+		fail(w, bad("pingnodes has %d nodes: name %d at most", len(q.Hosts), mostTargets))
+		return
+	}
 	batch, err := strconv.Atoi(values.Get("batch"))
 	if text := values.Get("batch"); text != "" && (err != nil || batch < 0) {
 		fail(w, bad("batch=%s: must be a number of nodes, 0 for all at once", reading.Readable(text, 20)))
@@ -455,6 +469,9 @@ func (s *Server) fanOut(
 	if q.Level > 1 {
 		query.Set("r", strconv.Itoa(q.Level))
 	}
+	if q.Hosts != nil {
+		query.Set("pingnodes", strings.Join(q.Hosts, ","))
+	}
 	var wait sync.WaitGroup
 	for i, h := range hosts {
 		wait.Go(func() {
@@ -480,9 +497,9 @@ func (s *Server) fanOut(
 					to[k] = v
 				}
 				a.url = "/status?" + to.Encode()
-				a.Answer, err = s.askPeer(ctx, agents[at], to, q.Level > 1 || slices.ContainsFunc(names, heavyName))
-				if err != nil {
-					a.Error = reading.Readable(err.Error(), 160)
+				got, failed := s.askPeer(ctx, agents[at], to, slices.ContainsFunc(names, heavyName))
+				if a.Answer = got; failed != nil {
+					a.Error = reading.Readable(failed.Error(), 160)
 				}
 			}
 			if a.Error != "" {

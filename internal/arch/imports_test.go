@@ -143,7 +143,8 @@ var outerLadder = []layer{
 		why: "what tools print is read without running them; it may be hostile",
 	},
 	{
-		dir: "internal/agent", may: []string{"api", "internal/strict"},
+		dir: "internal/agent",
+		may: []string{"api", "internal/strict"},
 		never: []string{
 			"k8s.io/kubernetes",
 			"k8s.io/client-go/kubernetes",

@@ -57,7 +57,10 @@ func TestAgentsMayLittle(t *testing.T) {
 
 func said(rules []rbacv1.PolicyRule) (out []string) {
 	for _, r := range rules {
-		out = append(out, strings.Join(append(slices.Clone(r.Verbs), r.Resources...), " ")+" "+strings.Join(r.ResourceNames, " "))
+		out = append(
+			out,
+			strings.Join(append(slices.Clone(r.Verbs), r.Resources...), " ")+" "+strings.Join(r.ResourceNames, " "),
+		)
 	}
 	return out
 }
@@ -96,7 +99,8 @@ func TestAFileOfTheNodeIsSeenOnlyIfSomebodyNamesOne(t *testing.T) {
 			}
 		}
 		namespace := of[corev1.Namespace](m, "Namespace")[0]
-		if got := namespace.Labels["pod-security.kubernetes.io/enforce"]; got != level || (paths > 0) != (file != "") {
+		if got := namespace.Labels["pod-security.kubernetes.io/enforce"]; got != level ||
+			(paths > 0) != (file != "") {
 			t.Errorf("with %q: %d files of nodes, level %s", file, paths, got)
 		}
 	}

@@ -208,6 +208,7 @@ func granted() map[string]string {
 		install.EditRole + " may list secrets":  "it is bound in the namespaces of teams alone, whose Secrets are theirs, as with Kubernetes' own role edit",
 		install.EditRole + " may watch secrets": "the same",
 		install.EditRole + " may run commands":  "members of a team look into their own pods",
+		install.Agent + " may change nodes":     "the policy mlbatch-agent-node leaves it the Node that its pod is on, and little of that (TestAgentsChangeTheirOwnNodeOnly)",
 		install.TeamRole + " may run commands":  "it is there to be passed on to launchers of MPIJobs; the policy mlbatch-controller-exec keeps the controller from running any",
 	}
 }

@@ -61,7 +61,12 @@ func TestAgentsChangeTheirOwnNodeOnly(t *testing.T) {
 	const tells = `{"metadata": {"annotations": {"mlbatch.dev/checks": "{}"}}}`
 	x.eventually("the policy is in force", func() error { return patch(own, "node-0", tells) })
 	x.eventually("other Nodes are refused", func() error {
-		if err := patch(own, "node-1", tells); err == nil || !strings.Contains(err.Error(), "Node that its pod is on") {
+		if err := patch(
+			own,
+			"node-1",
+			tells,
+		); err == nil ||
+			!strings.Contains(err.Error(), "Node that its pod is on") {
 			return &notRefusedError{err}
 		}
 		return nil
