@@ -326,7 +326,7 @@ func (c *Check) do(ctx context.Context, r *Run) (o reading.Outcome) {
 		if p := recover(); p != nil {
 			o = reading.Unclear(fmt.Sprintf("the check failed by a mistake of mlbatch: %v", p))
 		}
-		o.Check, o.At, o.Took = c.Name, time.Now(), time.Since(began)
+		o.Check, o.At, o.Seconds = c.Name, time.Now(), time.Since(began).Seconds()
 		// Only a test that came to an end may clear what is fatal.
 		o.Deep = c.Deep && o.Result != health.Skipped && o.Result != health.Unknown
 	}()

@@ -79,7 +79,7 @@ func (a *Agent) metrics() string {
 	}
 	head("mlbatch_agent_check_seconds", "gauge", "How long the last run of a check took.")
 	for _, name := range names {
-		fmt.Fprintf(&b, "mlbatch_agent_check_seconds{check=\"%s\"} %v\n", name, a.last[name].Took.Seconds())
+		fmt.Fprintf(&b, "mlbatch_agent_check_seconds{check=\"%s\"} %v\n", name, a.last[name].Seconds)
 	}
 	head("mlbatch_agent_check_last_run_timestamp_seconds", "gauge", "When the last run of a check ended.")
 	for _, name := range names {

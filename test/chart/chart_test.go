@@ -290,7 +290,7 @@ priorityClassName: ""
 		"Agents": {"an agent on each node", "agent: {enabled: true}\nplatform: openshift"},
 		"AgentsWithAll": {
 			"all that can be said of them",
-			"agent: {enabled: true, writeLabel: true, toolsImage: 'r.example.com/dcgm:4', runtimeClassName: nvidia, kernelLog: /var/log/kern.log, nodeSelector: {a: b}, tolerations: [{key: x, operator: Exists}], resources: {requests: {cpu: 20m}}, extraArgs: [--bind-address=0.0.0.0], config: 'every: 30m'}\nfullnameOverride: queues\nnetworkPolicy: {nodes: [10.2.0.0/16]}\nimagePullSecrets: [{name: pull}]",
+			"agent: {enabled: true, writeLabel: true, toolsImage: 'r.example.com/dcgm:4', runtimeClassName: nvidia, kernelLog: /var/log/kern.log, nodeSelector: {a: b}, tolerations: [{key: x, operator: Exists}], resources: {requests: {cpu: 20m}}, extraArgs: [--bind-address=0.0.0.0], config: 'every: 30m'}\nfullnameOverride: queues\nnetworkPolicy: {nodes: [10.2.0.0/16]}\nimagePullSecrets: [{name: pull}]\nimage: {pullPolicy: Always}",
 		},
 		"Extra": {
 			"objects of the admin",

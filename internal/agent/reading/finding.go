@@ -28,9 +28,10 @@ type Outcome struct {
 	Findings []Finding     `json:"findings,omitempty"`
 	// Deep is true of a run that had the GPUs for itself.
 	Deep bool `json:"deep,omitempty"`
-	// At is when the run ended, and Took how long it was.
-	At   time.Time     `json:"at"`
-	Took time.Duration `json:"took"`
+	// At is when the run ended.
+	At time.Time `json:"at"`
+	// Seconds is how long it was.
+	Seconds float64 `json:"seconds"`
 }
 
 // rank orders results: the larger, the worse. Passed is worse than Skipped here: a check that found some devices

@@ -134,6 +134,7 @@ func (x *rendering) agents() []client.Object {
 		copying := *c.DeepCopy()
 		copying.Name, copying.Args = "program", []string{"agent", "copy", programDir + "/mlbatch"}
 		copying.Env, copying.Ports = nil, nil
+		copying.Resources = resources("10m", "32Mi", "1Gi") // what is copied counts as well
 		copying.StartupProbe, copying.LivenessProbe, copying.ReadinessProbe = nil, nil, nil
 		copying.VolumeMounts = []corev1.VolumeMount{{Name: "program", MountPath: programDir}}
 		s.InitContainers = []corev1.Container{copying}

@@ -33,6 +33,7 @@ const (
 	namesMark     = "mark-names"
 	givenMark     = "mark-scheduler-name"
 	toolsMark     = "mark-tools"
+	pullMark      = "mark-pull"
 	kernelMark    = "/mark-kernel-log"
 )
 
@@ -49,6 +50,7 @@ func texts() [][2]string {
 		{namesMark, `join "," .Values.scheduler.names`},
 		{givenMark, ".Values.controller.schedulerName"},
 		{toolsMark, ".Values.agent.toolsImage"},
+		{pullMark, ".Values.image.pullPolicy"},
 		{kernelMark, ".Values.agent.kernelLog"},
 	}
 }
@@ -57,7 +59,7 @@ func texts() [][2]string {
 func marked() install.Values {
 	v := install.DefaultValues("mark")
 	v.FullnameOverride = fullnameMark
-	v.Image = install.Image{Repository: "mark-image", Tag: "mark", PullPolicy: corev1.PullIfNotPresent}
+	v.Image = install.Image{Repository: "mark-image", Tag: "mark", PullPolicy: pullMark}
 	v.Controller.SchedulerName = givenMark
 	v.Scheduler.Names = []string{namesMark}
 	v.Agent.Enabled = true
