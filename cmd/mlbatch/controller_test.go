@@ -13,7 +13,7 @@ import (
 // Installed programs get the flags that there are, and no others.
 func TestInstalledProgramsTakeTheirFlags(t *testing.T) {
 	ends := []string{"check-config", "config", "help", "kubeconfig", "output"}
-	for component, cmd := range map[string]*cobra.Command{install.ControllerComponent: newControllerCommand(), install.SchedulerComponent: newSchedulerCommand()} {
+	for component, cmd := range map[string]*cobra.Command{install.ControllerComponent: newControllerCommand(), install.SchedulerComponent: newSchedulerCommand(), install.AgentComponent: newAgentCommand()} {
 		var want install.Flags
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			switch {

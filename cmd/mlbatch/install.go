@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/yaml"
 
+	"github.com/mlbatch/mlbatch/internal/agent"
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/finding"
 	"github.com/mlbatch/mlbatch/internal/kube/install"
@@ -37,6 +38,7 @@ type installFlags struct {
 	values    string
 	image     string
 	output    string
+	agent     bool
 	timeout   time.Duration
 }
 
@@ -58,6 +60,12 @@ func (i *installFlags) valueFlags(f *pflag.FlagSet) {
 		"image",
 		"",
 		"`image` of mlbatch (default localhost/mlbatch, of the version of this program: what make images writes)",
+	)
+	f.BoolVar(
+		&i.agent,
+		"agent",
+		false,
+		"install agents that look after the health of nodes, one on each, as the value agent.enabled does",
 	)
 }
 
@@ -93,8 +101,14 @@ func (i *installFlags) plan() (*rollout.Installation, error) {
 			return nil, usageError{err}
 		}
 	}
+	p.Values.Agent.Enabled = p.Values.Agent.Enabled || i.agent
 	if err := p.Values.Check(file); err != nil {
 		return nil, err
+	}
+	if _, err := agent.ReadConfig("agent.config", []byte(p.Values.Agent.Config)); err != nil {
+		return nil, strict.Failed(file.Name, []strict.Problem{{
+			Position: file.Places.Find("agent.config"), Path: "agent.config", Text: "\n" + err.Error(),
+		}})
 	}
 	if err := checkConfig(&p.Values, file, i.namespace); err != nil {
 		return nil, err
@@ -190,6 +204,9 @@ and a kustomize base with overlays, into a directory, and asks no cluster.`,
   # install, with the image from a registry of yours
   mlbatch install --image registry.example.com/mlbatch:v1.2.3
 
+  # with an agent on each node
+  mlbatch install --agent
+
   # with values, checked by the API server, and nothing written
   mlbatch install --values values.yaml --dry-run=server
 
@@ -273,7 +290,7 @@ and a kustomize base with overlays, into a directory, and asks no cluster.`,
 
 // writeCharts writes the chart and the kustomizations of this program, and says how they are used.
 func writeCharts(cmd *cobra.Command, dir string) error {
-	for _, other := range []string{"values", "image", "dry-run", "output"} {
+	for _, other := range []string{"values", "image", "agent", "dry-run", "output"} {
 		if cmd.Flags().Changed(other) {
 			return usagef("--write-charts goes without --%s: the chart takes values when it is installed", other)
 		}

@@ -100,7 +100,13 @@ func groups() []group {
 		{"By kueuectl's names", kueuectlCommands()},
 		{
 			"Programs",
-			[]func() *cobra.Command{newControllerCommand, newSchedulerCommand, newMcpCommand, newVersionCommand},
+			[]func() *cobra.Command{
+				newControllerCommand,
+				newSchedulerCommand,
+				newAgentCommand,
+				newMcpCommand,
+				newVersionCommand,
+			},
 		},
 	}
 }

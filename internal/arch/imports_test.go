@@ -139,6 +139,21 @@ var outerLadder = []layer{
 		why: "config is data",
 	},
 	{
+		dir: "internal/agent/reading", may: []string{"api"}, outside: none, never: noIO,
+		why: "what tools print is read without running them; it may be hostile",
+	},
+	{
+		dir: "internal/agent",
+		may: []string{"api", "internal/strict"},
+		never: []string{
+			"k8s.io/kubernetes",
+			"k8s.io/client-go/kubernetes",
+			"k8s.io/client-go/informers",
+			"sigs.k8s.io/controller-runtime/pkg/client",
+		},
+		why: "the agent is on every node: it brings no client for all of Kubernetes, watches nothing, and knows no queues",
+	},
+	{
 		dir: "internal/words", outside: none, may: none, never: noIO,
 		why: "numbers of things in plain English are text",
 	},

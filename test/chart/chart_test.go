@@ -287,6 +287,11 @@ priorityClassName: ""
 			"another name",
 			"fullnameOverride: queues\nmetrics: {serviceMonitor: {enabled: true}, readers: [{kind: Group, apiGroup: rbac.authorization.k8s.io, name: g}]}",
 		},
+		"Agents": {"an agent on each node", "agent: {enabled: true}\nplatform: openshift"},
+		"AgentsWithAll": {
+			"all that can be said of them",
+			"agent: {enabled: true, writeLabel: true, toolsImage: 'r.example.com/dcgm:4', runtimeClassName: nvidia, kernelLog: /var/log/kern.log, nodeSelector: {a: b}, tolerations: [{key: x, operator: Exists}], resources: {requests: {cpu: 20m}}, extraArgs: [--bind-address=0.0.0.0], config: 'every: 30m'}\nfullnameOverride: queues\nnetworkPolicy: {nodes: [10.2.0.0/16]}\nimagePullSecrets: [{name: pull}]\nimage: {pullPolicy: Always}",
+		},
 		"Extra": {
 			"objects of the admin",
 			"extraObjects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: x, namespace: batch}, data: {a: '1'}}]",

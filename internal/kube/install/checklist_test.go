@@ -48,7 +48,7 @@ func TestInstalledObjectsPassTheChecklist(t *testing.T) {
 func TestWhatInstallAppliesPassesTheChecklist(t *testing.T) {
 	for _, platform := range []string{install.Kubernetes, install.OpenShift} {
 		values := install.DefaultValues("v1.2.3")
-		values.Platform = platform
+		values.Platform, values.Agent.Enabled = platform, true
 		stages, err := install.Render(values, install.Release{Version: "v1.2.3"})
 		if err != nil {
 			t.Fatal(err)
@@ -209,6 +209,7 @@ func granted() map[string]string {
 		install.EditRole + " may watch secrets": "the same",
 		install.EditRole + " may run commands":  "members of a team look into their own pods",
 		install.NodesRole + " may change nodes": "it is for nodeHealth.mode: Act, and an installation binds it to nobody",
+		install.Agent + " may change nodes":     "the policy mlbatch-agent-node leaves it the Node that its pod is on, and little of that (TestAgentsChangeTheirOwnNodeOnly)",
 		install.TeamRole + " may run commands":  "it is there to be passed on to launchers of MPIJobs; the policy mlbatch-controller-exec keeps the controller from running any",
 	}
 }

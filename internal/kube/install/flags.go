@@ -16,7 +16,7 @@ type Flags struct {
 	Valued, Switches []string
 }
 
-// FlagsOf are the flags of a program, the controller or the scheduler.
+// FlagsOf are the flags of a program, by its component.
 func FlagsOf(component string) Flags {
 	if component == ControllerComponent {
 		return Flags{
@@ -26,6 +26,13 @@ func FlagsOf(component string) Flags {
 					"scheduler-name scheduler-names slack-queue verbosity visibility-port webhook-cert-dir webhook-client-ca-file webhook-client-names webhook-port",
 			),
 			Switches: strings.Fields("leader-elect metrics-secure webhook-client-converts"),
+		}
+	}
+	if component == AgentComponent {
+		return Flags{
+			Program:  "mlbatch agent",
+			Valued:   strings.Fields("bind-address health-port kernel-log namespace node peer-token-file pod port"),
+			Switches: strings.Fields("secure write-label"),
 		}
 	}
 	return Flags{

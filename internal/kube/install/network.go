@@ -40,6 +40,13 @@ func (x *rendering) networkPolicies() []client.Object {
 			ingress(blocks(x.NetworkPolicy.Nodes), false, schedulerPort),
 		)))
 	}
+	if x.Agent.Enabled {
+		// Who asks an agent has to prove who they are.
+		all = append(all, x.networkPolicy(AgentComponent, rules(
+			ingress(nil, true, agentPort),
+			ingress(blocks(x.NetworkPolicy.Nodes), false, agentHealthPort),
+		)))
+	}
 	return all
 }
 

@@ -83,7 +83,7 @@ func Render(v Values, r Release) ([]Stage, error) {
 	if v.Platform == OpenShift {
 		openShiftRoles(p.roles)
 	}
-	config := append([]client.Object{x.configuration()}, p.secrets...)
+	config := slices.Concat([]client.Object{x.configuration()}, x.agentConfiguration(), p.secrets)
 	if v.CertManager.Enabled {
 		config = append(config, x.certificate()...)
 	}
@@ -96,11 +96,11 @@ func Render(v Values, r Release) ([]Stage, error) {
 	}{
 		{NamespaceStage, []client.Object{x.namespace()}},
 		{DefinitionsStage, p.definitions},
-		{AccessStage, append(p.roles, x.readers()...)},
-		{PoliciesStage, p.policies},
+		{AccessStage, slices.Concat(p.roles, x.readers(), x.agentRoles())},
+		{PoliciesStage, append(p.policies, x.agentGuards()...)},
 		{ServicesStage, append(x.services(), p.visibility...)},
 		{ConfigurationStage, config},
-		{ProgramsStage, x.programs()},
+		{ProgramsStage, append(x.programs(), x.agents()...)},
 		{BudgetsStage, x.budgets()},
 		{NetworkStage, x.networkPolicies()},
 		{MonitoringStage, x.monitors()},
@@ -181,9 +181,13 @@ func (x *rendering) meta(name string) metav1.ObjectMeta {
 }
 
 func (x *rendering) namespace() client.Object {
+	level := "restricted"
+	if x.Agent.Enabled && x.Agent.KernelLog != "" {
+		level = "privileged" // no other level lets a pod see a file of its node
+	}
 	labels := map[string]string{
-		"pod-security.kubernetes.io/enforce": "restricted",
-		"pod-security.kubernetes.io/warn":    "restricted",
+		"pod-security.kubernetes.io/enforce": level,
+		"pod-security.kubernetes.io/warn":    level,
 	}
 	if x.Platform == OpenShift {
 		labels["openshift.io/cluster-monitoring"] = "true"
@@ -325,7 +329,7 @@ func tidy(content map[string]any, kind schema.GroupKind) {
 	}
 	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
 	unstructured.RemoveNestedField(content, "spec", "template", "metadata", "creationTimestamp")
-	if kind.Kind == "Deployment" {
+	if kind.Kind == "DaemonSet" || kind.Kind == "Deployment" {
 		unstructured.RemoveNestedField(content, "spec", "strategy", "rollingUpdate", "creationTimestamp")
 	}
 }

@@ -36,6 +36,8 @@ func worlds(t *testing.T) map[string]install.Values {
 		"Stock":       "crds: {enabled: false}\ncontroller: {schedulerName: default-scheduler}\nscheduler: {enabled: false}\nmetrics: {serviceMonitor: {enabled: true}}",
 		"One":         "crds: {enabled: false}\ncontroller: {replicas: 1}\nscheduler: {replicas: 1}\nfullnameOverride: queues",
 		"Unseen":      "crds: {enabled: false}\nvisibility: {enabled: false}",
+		"Agents":      "crds: {enabled: false}\nagent: {enabled: true}",
+		"AgentTools":  "crds: {enabled: false}\nplatform: openshift\nagent: {enabled: true, toolsImage: 'dcgm:4'}",
 	} {
 		v := install.DefaultValues("v1.2.3")
 		f, err := v.ReadValues("values.yaml", []byte(text))
@@ -114,7 +116,13 @@ func TestPodsAreRestricted(t *testing.T) {
 	}
 	for name, v := range worlds(t) {
 		t.Run(name, func(t *testing.T) {
-			for _, d := range of[appsv1.Deployment](render(t, v), "Deployment") {
+			all := of[appsv1.Deployment](render(t, v), "Deployment")
+			for _, d := range of[appsv1.DaemonSet](render(t, v), "DaemonSet") {
+				all = append(all, appsv1.Deployment{
+					ObjectMeta: d.ObjectMeta, Spec: appsv1.DeploymentSpec{Template: d.Spec.Template},
+				})
+			}
+			for _, d := range all {
 				pod := d.Spec.Template
 				if why := refused(pod); why != "" {
 					t.Errorf("%s: %s", d.Name, why)

@@ -27,6 +27,7 @@ type Values struct {
 	ImagePullSecrets    []corev1.LocalObjectReference `json:"imagePullSecrets"`
 	Controller          Controlling                   `json:"controller"`
 	Scheduler           Scheduling                    `json:"scheduler"`
+	Agent               Agents                        `json:"agent"`
 	NodeSelector        map[string]string             `json:"nodeSelector"`
 	Tolerations         []corev1.Toleration           `json:"tolerations"`
 	Affinity            *corev1.Affinity              `json:"affinity"`
@@ -185,6 +186,7 @@ func DefaultValues(tag string) Values {
 			Program: Program{Replicas: 2, Resources: resources("100m", "192Mi", "4Gi"), ExtraArgs: []string{}},
 			Names:   jobs.SchedulerNames(),
 		},
+		Agent:               defaultAgents(),
 		NodeSelector:        map[string]string{},
 		Tolerations:         []corev1.Toleration{},
 		PriorityClassName:   "system-cluster-critical",
@@ -291,6 +293,7 @@ func (v *Values) Validate() field.ErrorList {
 		}
 	}
 	errs = append(errs, tolerations(field.NewPath("tolerations"), v.Tolerations)...)
+	errs = append(errs, v.Agent.validate(field.NewPath("agent"))...)
 	if given := v.Controller.SchedulerName; !v.Scheduler.Enabled &&
 		(given == "" || given == jobs.SchedulerName) {
 		errs = append(
@@ -398,6 +401,40 @@ func (i *Image) validate(at *field.Path) field.ErrorList {
 		return errs
 	}
 	return append(errs, field.NotSupported(at.Child("pullPolicy"), i.PullPolicy, policies))
+}
+
+func (a *Agents) validate(at *field.Path) field.ErrorList {
+	p := Program{Replicas: 1, Resources: a.Resources, ExtraArgs: a.ExtraArgs}
+	errs := append(
+		p.validate(FlagsOf(AgentComponent), at),
+		tolerations(at.Child("tolerations"), a.Tolerations)...)
+	if a.Config == "" {
+		errs = append(
+			errs,
+			field.Required(at.Child("config"), "leave it out for the defaults, or write a configuration file"),
+		)
+	}
+	if !fits(a.KernelLog, KernelLogPattern) {
+		errs = append(
+			errs,
+			field.Invalid(
+				at.Child("kernelLog"),
+				a.KernelLog,
+				"must be a file of the nodes, such as /var/log/kern.log, and none below /dev: devices are for privileged containers",
+			),
+		)
+	}
+	if !fits(a.RuntimeClassName, RuntimeClassPattern) {
+		errs = append(
+			errs,
+			field.Invalid(
+				at.Child("runtimeClassName"),
+				a.RuntimeClassName,
+				"must be the name of a RuntimeClass, such as nvidia",
+			),
+		)
+	}
+	return errs
 }
 
 func (p *Program) validate(flags Flags, at *field.Path) field.ErrorList {

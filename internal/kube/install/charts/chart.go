@@ -32,6 +32,9 @@ const (
 	imageMark     = "mark-image:mark"
 	namesMark     = "mark-names"
 	givenMark     = "mark-scheduler-name"
+	toolsMark     = "mark-tools"
+	pullMark      = "mark-pull"
+	kernelMark    = "/mark-kernel-log"
 )
 
 // texts are the marks within texts, and what they become.
@@ -46,6 +49,9 @@ func texts() [][2]string {
 		{imageMark, `include "mlbatch.image" .`},
 		{namesMark, `join "," .Values.scheduler.names`},
 		{givenMark, ".Values.controller.schedulerName"},
+		{toolsMark, ".Values.agent.toolsImage"},
+		{pullMark, ".Values.image.pullPolicy"},
+		{kernelMark, ".Values.agent.kernelLog"},
 	}
 }
 
@@ -53,9 +59,10 @@ func texts() [][2]string {
 func marked() install.Values {
 	v := install.DefaultValues("mark")
 	v.FullnameOverride = fullnameMark
-	v.Image = install.Image{Repository: "mark-image", Tag: "mark", PullPolicy: corev1.PullIfNotPresent}
+	v.Image = install.Image{Repository: "mark-image", Tag: "mark", PullPolicy: pullMark}
 	v.Controller.SchedulerName = givenMark
 	v.Scheduler.Names = []string{namesMark}
+	v.Agent.Enabled = true
 	v.NetworkPolicy.Nodes = []string{"192.0.2.0/24"}
 	v.NetworkPolicy.Metrics = []networkingv1.NetworkPolicyPeer{{}}
 	v.Metrics.ServiceMonitor.Enabled = true
@@ -69,6 +76,9 @@ func switches() []change {
 		{".Values.certManager.enabled", func(v *install.Values) { v.CertManager.Enabled = true }},
 		{"not .Values.visibility.enabled", func(v *install.Values) { v.Visibility.Enabled = false }},
 		{"not .Values.scheduler.enabled", func(v *install.Values) { v.Scheduler.Enabled = false }},
+		{".Values.agent.toolsImage", func(v *install.Values) { v.Agent.ToolsImage = toolsMark }},
+		{".Values.agent.kernelLog", func(v *install.Values) { v.Agent.KernelLog = kernelMark }},
+		{".Values.agent.writeLabel", func(v *install.Values) { v.Agent.WriteLabel = true }},
 		{`eq .Values.platform "openshift"`, func(v *install.Values) { v.Platform = install.OpenShift }},
 	}
 }
@@ -179,6 +189,31 @@ func holes() []hole {
 		})
 		add(at("containers", 0, "args", "+"), more(values+".extraArgs"))
 	}
+	for _, h := range []hole{
+		{"", "", at("imagePullSecrets"), optional(".Values.imagePullSecrets")},
+		{"", "", at("nodeSelector"), optional(".Values.agent.nodeSelector")},
+		{"", "", at("tolerations"), optional(".Values.agent.tolerations")},
+		{"", "", at("runtimeClassName"), func(indent, key string) string {
+			return "{{- with .Values.agent.runtimeClassName }}\n" + indent + key + ": {{ . | quote }}\n{{- end }}\n"
+		}},
+		{"", "", at("containers", 0, "imagePullPolicy"), scalar(".Values.image.pullPolicy")},
+		{"", "", at("containers", 0, "resources"), func(indent, key string) string {
+			return indent + key + ":\n" + indent + "  {{- toYaml .Values.agent.resources | nindent " +
+				strconv.Itoa(len(indent)+2) + " }}\n"
+		}},
+		{"", "", at("containers", 0, "args", "+"), more(".Values.agent.extraArgs")},
+		{
+			"", "",
+			[]any{"spec", "template", "metadata", "annotations", install.ConfigHash},
+			scalar(".Values.agent.config | sha256sum"),
+		},
+	} {
+		out = append(out, hole{"DaemonSet", "-agent", h.path, h.block})
+	}
+	out = append(
+		out,
+		hole{"ConfigMap", "-agent", []any{"data", "agent.yaml"}, scalar(".Values.agent.config | toJson")},
+	)
 	add := func(kind, name string, block func(string, string) string, path ...any) {
 		out = append(out, hole{kind, name, path, block})
 	}
@@ -208,6 +243,7 @@ func holes() []hole {
 		{"-controller", 2, ".Values.networkPolicy.nodes", blockPeer},
 		{"-scheduler", 0, ".Values.networkPolicy.metrics", anyPeer},
 		{"-scheduler", 1, ".Values.networkPolicy.nodes", blockPeer},
+		{"-agent", 1, ".Values.networkPolicy.nodes", blockPeer},
 	} {
 		add("NetworkPolicy", rule.name, opened(rule.value, rule.peers), "spec", "ingress", rule.at, "from")
 		add("NetworkPolicy", rule.name, line("{{- end }}"), "spec", "ingress", rule.at, "zz")
@@ -218,6 +254,13 @@ func holes() []hole {
 // conditionOf says when an object is part of the chart, by its kind and the end of its name.
 func conditionOf(o *unstructured.Unstructured) string {
 	component := o.GetName()[strings.LastIndex(o.GetName(), "-")+1:]
+	if component == install.AgentComponent || strings.HasPrefix(o.GetName(), install.Agent) {
+		const enabled = ".Values.agent.enabled"
+		if o.GetKind() == "NetworkPolicy" {
+			return both(".Values.networkPolicy.enabled", enabled)
+		}
+		return enabled
+	}
 	switch o.GetKind() {
 	case "CustomResourceDefinition":
 		kind := install.KindOf(o.GetName())

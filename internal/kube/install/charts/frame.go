@@ -281,6 +281,17 @@ func about() map[string]string {
 		"scheduler":                      "The scheduler binds pods where they were planned.",
 		"scheduler.enabled":              "Without it controller.schedulerName binds the pods of jobs, and must be another one (docs/install.md).",
 		"scheduler.names":                "Names in spec.schedulerName that it answers to.",
+		"agent":                          "The agents look after the health of nodes, one on each (docs/agent.md).",
+		"agent.enabled":                  "Installs them.",
+		"agent.config":                   "Their configuration file: which checks run when, what is expected of GPUs.",
+		"agent.writeLabel":               "Has them write the label autopilot.ibm.com/gpuhealth, for clusters whose controller does not.",
+		"agent.toolsImage":               "An image with the tools that they run, such as dcgmi, into which the program is copied. Empty: that of mlbatch, which has none.",
+		"agent.runtimeClassName":         "RuntimeClass that shows containers the GPUs, such as nvidia; empty where the default does.",
+		"agent.kernelLog":                "File of nodes with the kernel log, such as /var/log/kern.log, for the check xid. The namespace must let pods see files of nodes.",
+		"agent.nodeSelector":             "Labels of the nodes that they run on.",
+		"agent.tolerations":              "Taints of nodes that they may run on: all, by default.",
+		"agent.resources":                "What their container asks for. The limit is for the tools that they run.",
+		"agent.extraArgs":                "Further flags, see `mlbatch agent --help`.",
 		"nodeSelector":                   "Labels of the nodes that both run on.",
 		"tolerations":                    "Taints of nodes that both may run on.",
 		"affinity":                       "Where both are to run. Left out, replicas are spread over nodes and zones.",
@@ -399,7 +410,7 @@ func schemaOf(t reflect.Type, at string) map[string]any {
 		out["enum"] = []string{install.Kubernetes, install.OpenShift}
 	case "image.pullPolicy":
 		out["enum"] = []string{"Always", "IfNotPresent", "Never"}
-	case "image.repository", "controller.config":
+	case "image.repository", "controller.config", "agent.config":
 		out["minLength"] = 1
 	case "scheduler.names":
 		out["minItems"] = 1
@@ -412,7 +423,7 @@ func schemaOf(t reflect.Type, at string) map[string]any {
 		}, map[string]any{
 			"enum": modes,
 		}
-	case "tolerations":
+	case "tolerations", "agent.tolerations":
 		out["items"] = map[string]any{"type": "object", "additionalProperties": false, "properties": map[string]any{
 			"key": map[string]any{
 				"type": "string",

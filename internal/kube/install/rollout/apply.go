@@ -239,7 +239,7 @@ func rolled() []schema.GroupVersionKind {
 	for _, k := range []struct{ version, kinds string }{
 		{"admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration ValidatingWebhookConfiguration ValidatingAdmissionPolicyBinding ValidatingAdmissionPolicy"},
 		{"apiregistration.k8s.io/v1", "APIService"},
-		{"apps/v1", "Deployment"},
+		{"apps/v1", "DaemonSet Deployment"},
 		{"policy/v1", "PodDisruptionBudget"},
 		{"networking.k8s.io/v1", "NetworkPolicy"},
 		{"monitoring.coreos.com/v1", "ServiceMonitor"},

@@ -146,6 +146,10 @@ func (x *Cluster) programs(p *Installation) []condition {
 		}
 		for _, o := range s.Objects {
 			key := client.ObjectKeyFromObject(o)
+			if o.GetKind() == "DaemonSet" {
+				out = append(out, x.daemons(key))
+				continue
+			}
 			out = append(
 				out,
 				condition{name: "deployment " + key.Name, look: func(ctx context.Context) (string, error) {
@@ -159,6 +163,21 @@ func (x *Cluster) programs(p *Installation) []condition {
 		}
 	}
 	return out
+}
+
+// daemons are that a DaemonSet is known to its controller. That its pods are ready is not waited for: nodes may be
+// out of service, and what runs on nodes is there for those.
+func (x *Cluster) daemons(key client.ObjectKey) condition {
+	return condition{name: "daemonset " + key.Name, look: func(ctx context.Context) (string, error) {
+		d := &appsv1.DaemonSet{}
+		if err := x.Client.Get(ctx, key, d); err != nil {
+			return "", err
+		}
+		if d.Status.ObservedGeneration < d.Generation {
+			return "its controller has not seen it yet", nil
+		}
+		return "", nil
+	}, explain: func(context.Context) []string { return nil }}
 }
 
 // Unavailable says what a Deployment lacks, "" if nothing.

@@ -1,0 +1,450 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	health "github.com/mlbatch/mlbatch/api/health/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/agent/reading"
+)
+
+// running has an agent run in a bubble of virtual time.
+func running(t *testing.T, o Options, with func(ctx context.Context, a *Agent)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		a := New(o)
+		done := make(chan error)
+		go func() { done <- a.Run(ctx) }()
+		defer func() {
+			stop()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}()
+		with(ctx, a)
+	})
+}
+
+func TestWhatIsFoundIsToldOnceAndWhenItChanges(t *testing.T) {
+	c, x := newCluster(), &tools{}
+	running(t, sound(c, x), func(context.Context, *Agent) {
+		time.Sleep(3 * time.Minute)
+		if got := c.report(t)["remapped"]; got.Result != health.Passed {
+			t.Fatalf("told %+v", got)
+		}
+		first := c.writes()
+		if first > 2 {
+			t.Errorf("%d writes to tell what the first round found", first)
+		}
+		x.set(
+			nvidiaSMI,
+			smiOf(
+				gpu(0, ""),
+				gpu(1, "<remapped_rows><remapped_row_pending>Yes</remapped_row_pending></remapped_rows>"),
+			),
+			0,
+		)
+		time.Sleep(2 * time.Hour)
+		got := c.report(t)["remapped"]
+		if got.Result != health.Warned || !slices.Equal(got.Devices, []string{"1"}) {
+			t.Errorf("told %+v", got)
+		}
+		if n := c.writes() - first; n > 3 {
+			t.Errorf("%d writes in two hours", n)
+		}
+		if c.label() != "WARN" {
+			t.Errorf("the label is %s", c.label())
+		}
+	})
+}
+
+func TestTheNodeIsWrittenOnceAMinuteAtMost(t *testing.T) {
+	c, x := newCluster(), &tools{}
+	running(t, sound(c, x), func(ctx context.Context, a *Agent) {
+		time.Sleep(10 * time.Minute)
+		before := c.writes()
+		for i := range 60 { // every five seconds another finding
+			status := "Pass"
+			if i%2 == 0 {
+				status = "Fail"
+			}
+			x.set(dcgmi, diag("Diagnostic", status), 0)
+			a.Check(ctx, []string{"dcgm"}, Request{})
+			time.Sleep(5 * time.Second)
+		}
+		if n := c.writes() - before; n > 6 || n < 4 {
+			t.Errorf("%d writes in five minutes", n)
+		}
+	})
+}
+
+func TestAWriteThatMeetsAnotherIsRepeated(t *testing.T) {
+	c, x := newCluster(), &tools{}
+	c.conflict = 2
+	running(t, sound(c, x), func(context.Context, *Agent) {
+		time.Sleep(3 * time.Minute)
+		if len(c.report(t)) == 0 {
+			t.Error("nothing was told")
+		}
+	})
+}
+
+// Autopilot's level 3 test wrote EVICT only if nothing went wrong in it.
+func TestAFailedDeepTestEvictsAndSaysWhy(t *testing.T) {
+	c, x := newCluster(), &tools{}
+	o := sound(c, x)
+	o.Config.DeepEvery.Duration = time.Hour
+	x.set(dcgmi, diag("PCIe", "Fail"), 226)
+	running(t, o, func(context.Context, *Agent) {
+		time.Sleep(3 * time.Hour)
+		got := c.report(t)[DeepCheck]
+		if got.Result != health.Fatal || !got.Deep || !strings.Contains(got.Message, "PCIe") {
+			t.Errorf("told %+v", got)
+		}
+		if c.label() != "EVICT" || !slices.Contains(c.labels(), "TESTING") {
+			t.Errorf("labels were %v", c.labels())
+		}
+	})
+}
+
+// Autopilot wrote PASS over EVICT with the next hourly check.
+func TestWhatIsFatalStaysUntilADeepTestPasses(t *testing.T) {
+	c, x := newCluster(), &tools{}
+	x.set(dcgmi, diag("PCIe", "Fail"), 226)
+	o := sound(c, x)
+	x.set(dcgmi, diag("PCIe", "Fail"), 226)
+	running(t, o, func(ctx context.Context, a *Agent) {
+		time.Sleep(5 * time.Minute)
+		x.set(dcgmi, diag("PCIe", "Pass"), 0)
+		time.Sleep(5 * time.Hour)
+		if got := c.report(t)["dcgm"]; got.Result != health.Fatal {
+			t.Errorf("after light checks that passed: %+v", got)
+		}
+		a.Check(ctx, []string{DeepCheck}, Request{})
+		time.Sleep(5 * time.Minute)
+		if got := c.report(t)["dcgm"]; got.Result != health.Passed || c.label() != "PASS" {
+			t.Errorf("after a deep test that passed: %+v, %v", got, c.labels())
+		}
+	})
+}
+
+func TestWhatIsFatalIsRememberedOverARestartAndClearedByTakingTheAnnotationAway(t *testing.T) {
+	c, x := newCluster(), &tools{}
+	o := sound(c, x)
+	x.set(dcgmi, diag("PCIe", "Fail"), 226)
+	running(t, o, func(context.Context, *Agent) { time.Sleep(5 * time.Minute) })
+	x.set(dcgmi, diag("PCIe", "Pass"), 0)
+	running(t, o, func(context.Context, *Agent) {
+		time.Sleep(3 * time.Hour)
+		if got := c.report(t)["dcgm"]; got.Result != health.Fatal {
+			t.Fatalf("after a restart: %+v", got)
+		}
+		c.mu.Lock()
+		delete(c.node.Annotations, health.ChecksAnnotation)
+		c.mu.Unlock()
+		time.Sleep(3 * time.Hour)
+		if got := c.report(t)["dcgm"]; got.Result != health.Passed || c.label() != "PASS" {
+			t.Errorf("after it was cleared: %+v, %s", got, c.label())
+		}
+	})
+}
+
+// Autopilot's ping waited for ever for a missing pod, and held the lock of all checks.
+func TestAToolThatHangsHoldsUpNothing(t *testing.T) {
+	c, x := newCluster(), &tools{hang: map[string]bool{}}
+	o := sound(c, x)
+	x.mu.Lock()
+	delete(x.say, dcgmi)
+	x.hang[dcgmi] = true
+	x.mu.Unlock()
+	running(t, o, func(context.Context, *Agent) {
+		time.Sleep(20 * time.Minute)
+		r := c.report(t)
+		if got := r["dcgm"]; got.Result != health.Unknown || !strings.Contains(got.Message, "in time") {
+			t.Errorf("dcgm: %+v", got)
+		}
+		if got := r["gpupower"]; got.Result != health.Passed {
+			t.Errorf("another check: %+v", got)
+		}
+	})
+}
+
+func TestAToolThatIsMissingIsSaid(t *testing.T) {
+	c, x := newCluster(), &tools{}
+	o := sound(c, x)
+	delete(x.say, dcgmi)
+	got := New(o).Check(t.Context(), []string{"dcgm"}, Request{})
+	if got[0].Result != health.Skipped || !strings.Contains(got[0].Message, "dcgmi is missing") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestNodesWithoutGPUsHaveNoChecksOfGPUs(t *testing.T) {
+	c, x := newCluster(), &tools{}
+	c.node.GPUs = 0
+	o := sound(c, x)
+	x.say = nil
+	running(t, o, func(context.Context, *Agent) {
+		time.Sleep(3 * time.Minute)
+		for name := range c.report(t) {
+			if CheckOf(name).GPU {
+				t.Errorf("%s was told", name)
+			}
+		}
+	})
+}
+
+// Autopilot took failed pods for busy ones, and raced with new ones.
+func TestDeepTestsRunOnGPUsThatNobodyHoldsOnly(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(c *cluster, x *tools)
+		says    string
+	}{
+		"a pod holds them": {func(c *cluster, _ *tools) { c.holders = []string{"blue/train"} }, "blue/train"},
+		"a process computes on one": {func(_ *cluster, x *tools) {
+			x.set(nvidiaSMI, smiOf(gpu(0, ""), gpu(1, "<processes><process_info><type>C</type></process_info></processes>")), 0)
+		}, "GPU 1"},
+		"one is divided": {func(_ *cluster, x *tools) {
+			x.set(nvidiaSMI, smiOf(gpu(0, "<mig_mode><current_mig>Enabled</current_mig></mig_mode>")), 0)
+		}, "MIG"},
+		"it cannot be told":         {func(_ *cluster, x *tools) { x.set(nvidiaSMI, "what?", 1) }, "cannot be told"},
+		"another node is tested":    {func(c *cluster, _ *tools) { c.lease = "node-9" }, "another node"},
+		"somebody else took it out": {func(c *cluster, _ *tools) { c.node.Labels[HealthLabel] = "EVICT" }, "somebody else"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k, x := newCluster(), &tools{}
+			o := sound(k, x)
+			c.prepare(k, x)
+			got := New(o).Check(t.Context(), []string{DeepCheck}, Request{})
+			if got[0].Result != health.Skipped || !strings.Contains(got[0].Message, c.says) || got[0].Deep {
+				t.Errorf("%+v", got)
+			}
+			if slices.ContainsFunc(x.runs, func(r string) bool { return strings.HasPrefix(r, dcgmi) }) {
+				t.Errorf("ran %q", x.runs)
+			}
+		})
+	}
+}
+
+// Autopilot's labels were written with force.
+func TestLabelsOfOthersAreLeftAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		labels, notes map[string]string
+		want          string
+		writes        bool
+	}{
+		"none":                       {nil, nil, "WARN", true},
+		"PASS of whomever":           {map[string]string{HealthLabel: "PASS"}, nil, "WARN", true},
+		"EVICT of somebody else":     {map[string]string{HealthLabel: "EVICT"}, nil, "EVICT", false},
+		"TESTING of somebody else":   {map[string]string{HealthLabel: "TESTING"}, nil, "TESTING", false},
+		"EVICT that was ours":        {map[string]string{HealthLabel: "EVICT"}, map[string]string{LabelNote: "EVICT"}, "WARN", true},
+		"EVICT that is ours no more": {map[string]string{HealthLabel: "EVICT"}, map[string]string{LabelNote: "PASS"}, "EVICT", false},
+		"as it should be":            {map[string]string{HealthLabel: "WARN"}, map[string]string{LabelNote: "WARN"}, "WARN", false},
+		"of a node that was drained": {
+			map[string]string{HealthLabel: "EVICT"}, map[string]string{LabelNote: "EVICT", drained: "{}"}, "EVICT", false,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, writes := Relabel(&Node{Labels: c.labels, Annotations: c.notes}, "WARN")
+			if got != c.want || writes != c.writes {
+				t.Errorf("%s, written: %t", got, writes)
+			}
+		})
+	}
+}
+
+func TestANeighbourThatDoesNotAnswerIsNoFaultOfThisNode(t *testing.T) {
+	c, x := newCluster(), &tools{}
+	for _, n := range []string{"node-0", "node-1", "node-2", "node-3"} {
+		c.peers = append(c.peers, Peer{Node: n, Address: "192.0.2.1", Ready: true})
+	}
+	c.peers = append(c.peers, Peer{Node: "node-4", Address: "192.0.2.1"})
+	o := sound(c, x)
+	o.Network = network{"node-1": 1, "node-2": 1, "node-4": 0}
+	got := New(o).Check(t.Context(), []string{"ping"}, Request{})[0]
+	if got.Result != health.Warned || !slices.Equal(got.Concerned(), []string{"node-3"}) {
+		t.Errorf("%+v", got)
+	}
+	if l := (Memory{}).Remember(&got).Label(); l == "WARN" {
+		t.Error("the node is labelled for its neighbour")
+	}
+	o.Network = network{}
+	got = New(o).Check(t.Context(), []string{"ping"}, Request{})[0]
+	if got.Result != health.Failed || !strings.Contains(got.Message, "none of 3") {
+		t.Errorf("a node without network: %+v", got)
+	}
+}
+
+// Autopilot pinged all nodes from all nodes.
+func TestNeighboursAreAFewAtRandom(t *testing.T) {
+	c, x := newCluster(), &tools{}
+	for i := range 1000 {
+		c.peers = append(
+			c.peers,
+			Peer{Node: "n" + string(rune('a'+i%26)) + strings.Repeat("x", i/26), Address: "a", Ready: true},
+		)
+	}
+	o := sound(c, x)
+	got := New(o).Check(t.Context(), []string{"ping"}, Request{})[0]
+	if len(got.Findings) != o.Config.Neighbours {
+		t.Errorf("%d nodes were tried", len(got.Findings))
+	}
+	got = New(o).Check(t.Context(), []string{"ping"}, Request{Hosts: []string{"na", "nowhere"}})[0]
+	if len(got.Findings) != 2 || got.Findings[1].Result != health.Unknown {
+		t.Errorf("%+v", got.Findings)
+	}
+}
+
+func TestTheStragglerAmongNeighboursIsNamed(t *testing.T) {
+	c, x := newCluster(), &tools{}
+	for _, n := range []string{"a", "b", "c", "d"} {
+		c.peers = append(c.peers, Peer{Node: n, Address: "192.0.2.1", Ready: true})
+	}
+	o := sound(c, x)
+	o.Network = network{"a": 90, "b": 20, "c": 91, "d": 89}
+	got := New(o).Check(t.Context(), []string{"iperf"}, Request{})[0]
+	if got.Result != health.Warned || !slices.Equal(got.Concerned(), []string{"b"}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Autopilot's claims could only be shared ones, and failed with classes that wait for a pod.
+func TestAClaimIsRemovedWhateverCameOfIt(t *testing.T) {
+	for name, binds := range map[string]bool{"bound": true, "pending": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, x := newCluster(), &tools{}
+				c.binds = binds
+				c.claims["agent-x"] = true // of an agent that was killed
+				o := sound(c, x)
+				o.Config.StorageClass = "fast"
+				got := New(o).Check(t.Context(), []string{"pvc"}, Request{})[0]
+				if (got.Result == health.Passed) != binds || !binds && !strings.Contains(got.Message, "class fast") {
+					t.Errorf("%+v", got)
+				}
+				if len(c.claims) > 0 {
+					t.Errorf("%v is left", c.claims)
+				}
+			})
+		})
+	}
+}
+
+func TestAnErrorInTheKernelLogIsToldAtOnce(t *testing.T) {
+	c, x := newCluster(), &tools{}
+	o := sound(c, x)
+	o.KernelLog = filepath.Join(t.TempDir(), "kern.log")
+	if err := os.WriteFile(o.KernelLog, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	running(t, o, func(context.Context, *Agent) {
+		time.Sleep(10 * time.Minute)
+		line := time.Now().
+			Format(time.RFC3339) +
+			" node-0 kernel: NVRM: Xid (PCI:0000:1a:00): 79, pid=1, GPU has fallen off the bus.\n"
+		if err := os.WriteFile(o.KernelLog, []byte(line), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * betweenLooks)
+		got := c.report(t)["xid"]
+		if got.Result != health.Fatal || !slices.Equal(got.Devices, []string{"1"}) {
+			t.Errorf("told %+v", got)
+		}
+	})
+}
+
+func TestAClusterThatDoesNotAnswerIsAskedAgain(t *testing.T) {
+	c, x := newCluster(), &tools{}
+	c.fails = errors.New("no answer")
+	running(t, sound(c, x), func(context.Context, *Agent) {
+		time.Sleep(10 * time.Minute)
+		c.mu.Lock()
+		c.fails = nil
+		c.mu.Unlock()
+		time.Sleep(2 * time.Minute)
+		if len(c.report(t)) == 0 {
+			t.Error("nothing was told")
+		}
+	})
+}
+
+func TestWhatIsFatalIsNotForgottenIfTheNodeCannotBeReadAtFirst(t *testing.T) {
+	c, x := newCluster(), &tools{}
+	o := sound(c, x)
+	x.set(dcgmi, diag("PCIe", "Fail"), 226)
+	running(t, o, func(context.Context, *Agent) { time.Sleep(5 * time.Minute) })
+	x.set(dcgmi, diag("PCIe", "Pass"), 0)
+	c.fails = errors.New("no answer")
+	running(t, o, func(context.Context, *Agent) {
+		time.Sleep(10 * time.Minute)
+		c.mu.Lock()
+		c.fails = nil
+		c.mu.Unlock()
+		time.Sleep(3 * time.Hour)
+		if got := c.report(t)["dcgm"]; got.Result != health.Fatal {
+			t.Errorf("told %+v", got)
+		}
+	})
+}
+
+func TestReportsKeepTheirBounds(t *testing.T) {
+	m := Memory{}
+	for _, c := range Checks() {
+		o := reading.Outcome{Check: c.Name, Result: health.Failed, Message: strings.Repeat("\x00ä<", 4000)}
+		for range 200 {
+			o.Findings = append(
+				o.Findings,
+				reading.Finding{
+					Device: strings.Repeat("d<", 200) + string(rune('a'+len(o.Findings))),
+					Result: health.Failed,
+				},
+			)
+		}
+		m = m.Remember(&o)
+	}
+	text, err := written(m.Report(time.Now(), strings.Repeat("v", 500)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := health.Read(map[string]string{health.ChecksAnnotation: text}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestConfigurationsAreReadStrictly(t *testing.T) {
+	c, err := ReadConfig("agent.yaml", []byte("every: 30m\nlimits:\n- {model: H100, minPCIe: 20}\n"))
+	if err != nil || c.Every.Duration != 30*time.Minute || c.Limits.For("NVIDIA H100 PCIe").MinPCIe != 20 ||
+		c.Limits.For("NVIDIA A100").LinkGen != 4 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	for text, says := range map[string]string{
+		"evry: 30m":                         "every",
+		"every: 1s":                         "between 1m and 720h",
+		"checks: [pcie]":                    "checks[0]",
+		"checks: [invasive]":                "checks[0]",
+		"checks: [xid, xid]":                "checks[1]",
+		"deepEvery: 1m":                     "must be 0, for never",
+		"deepLevel: 9":                      "2, 3 or 4",
+		"neighbours: 4000":                  "between 0 and 32",
+		"fatalTests: [P]":                   "fatalTests[0]",
+		"limits: [{minPCIe: 4}]":            "limits[0].model",
+		"limits: [{model: x, linkGen: -1}]": "limits[0].linkGen",
+		"storageClass: Fast!":               "storageClass",
+		"slowPart: 7":                       "between 0 and 1",
+	} {
+		if _, err := ReadConfig("agent.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if _, err := ReadConfig("agent.yaml", []byte("{}\n")); err != nil {
+		t.Error(err)
+	}
+}
