@@ -145,7 +145,7 @@ type compositeFacts struct {
 	is    *schedulingv1alpha3.CompositePodGroup
 	parts composite.Parts
 	// fault is what is wrong with those around it, nil if nothing is.
-	fault *composite.Fault
+	fault *composite.FaultError
 	// ours: pods of it wait for admission here, or did.
 	ours bool
 	// workload is by which the pods wait of the gang that it is, or is in; nil if there is none, and unqueued then says why.
