@@ -80,11 +80,8 @@ func (f *FaultError) Error() string { return f.Why }
 
 // AsFault is the fault that an error is; nil if it is another error.
 func AsFault(err error) *FaultError {
-	var f *FaultError
-	if errors.As(err, &f) {
-		return f
-	}
-	return nil
+	f, _ := errors.AsType[*FaultError](err)
+	return f
 }
 
 // NotServed is the fault of a PodGroup that is within a CompositePodGroup where the cluster has none.

@@ -256,10 +256,11 @@ func (r *reconciler) gatherComposite(
 	if err == nil {
 		gang, err = composite.Outermost(append([]*schedulingv1alpha3.CompositePodGroup{g}, around...))
 	}
-	if s.fault = composite.AsFault(err); s.fault != nil {
+	s.fault = composite.AsFault(err)
+	switch {
+	case s.fault != nil:
 		return s, nil
-	}
-	if err != nil || gang == nil {
+	case err != nil || gang == nil:
 		return s, err
 	}
 	key := client.ObjectKeyFromObject(gang)
