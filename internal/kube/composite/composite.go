@@ -68,28 +68,25 @@ func ParentOf(o client.Object) string {
 // MostLevels is how many CompositePodGroups there are around a PodGroup at most: it is a level of a tree of Kubernetes, too.
 const MostLevels = schedulingv1alpha3.WorkloadMaxTreeDepth - 1
 
-// Fault is what has to be mended before the pods of a PodGroup can start.
-type Fault struct {
+// FaultError is what has to be mended before the pods of a PodGroup can start.
+type FaultError struct {
 	// Why says it, with the object, the field and the cure.
 	Why string
 	// Lasting: no object that is still to come mends it.
 	Lasting bool
 }
 
-func (f *Fault) Error() string { return f.Why }
+func (f *FaultError) Error() string { return f.Why }
 
 // AsFault is the fault that an error is; nil if it is another error.
-func AsFault(err error) *Fault {
-	var f *Fault
-	if errors.As(err, &f) {
-		return f
-	}
-	return nil
+func AsFault(err error) *FaultError {
+	f, _ := errors.AsType[*FaultError](err)
+	return f
 }
 
 // NotServed is the fault of a PodGroup that is within a CompositePodGroup where the cluster has none.
-func NotServed(parent string) *Fault {
-	return &Fault{
+func NotServed(parent string) *FaultError {
+	return &FaultError{
 		fmt.Sprintf(
 			"%s is %s, and no CompositePodGroups (%s) were served when mlbatch's controller started: have the API server serve them, and restart the controller; or leave the field out",
 			parentField,
@@ -103,7 +100,7 @@ func NotServed(parent string) *Fault {
 const parentField = "spec.parentCompositePodGroupName"
 
 // Around are the CompositePodGroups around a PodGroup or a CompositePodGroup, the innermost first: the parent that it
-// names, the parent of that, and so on. With a Fault come those up to where it is.
+// names, the parent of that, and so on. With a FaultError come those up to where it is.
 func Around(
 	ctx context.Context,
 	c client.Reader,
@@ -118,7 +115,7 @@ func Around(
 	for name != "" {
 		switch {
 		case slices.Contains(seen, name):
-			return out, &Fault{
+			return out, &FaultError{
 				fmt.Sprintf(
 					"%s: %s is %s, which is within it: it goes round in a circle: delete one of them, and create it anew without",
 					by,
@@ -128,7 +125,7 @@ func Around(
 				true,
 			}
 		case len(out) == most:
-			return out, &Fault{
+			return out, &FaultError{
 				fmt.Sprintf(
 					"%s %s: %s: it is within more than %d levels of CompositePodGroups, or these go round in a circle: create one of them anew without",
 					kind,
@@ -147,7 +144,7 @@ func Around(
 			client.UnsafeDisableDeepCopy,
 		)
 		if apierrors.IsNotFound(err) {
-			return out, &Fault{fmt.Sprintf(
+			return out, &FaultError{fmt.Sprintf(
 				"%s: %s is %s, and there is no such CompositePodGroup: create it", by, parentField, name,
 			), false}
 		}
@@ -168,7 +165,7 @@ const Kind = "CompositePodGroup"
 type Group struct{ Kind, Name string }
 
 // GroupOf is the group of pods that those of a PodGroup are in: the outermost CompositePodGroup around it that is a gang
-// or, if none is, itself. What is around that has its groups start apart. A Fault says what is wrong with those around it.
+// or, if none is, itself. What is around that has its groups start apart. A FaultError says what is wrong with those around it.
 func GroupOf(ctx context.Context, c client.Reader, g *schedulingv1beta1.PodGroup) (Group, error) {
 	own := Group{podmeta.NativeGroup, g.Name}
 	around, err := Around(ctx, c, g)
@@ -201,7 +198,7 @@ func Outermost(
 			return g, nil
 		}
 		if s := g.Spec.SchedulingConstraints; s != nil && len(s.Topology) > 0 {
-			return nil, &Fault{
+			return nil, &FaultError{
 				fmt.Sprintf(
 					"%s %s: spec.schedulingConstraints.topology: with schedulingPolicy.basic its groups start one by one, and cannot be kept in one domain: create it anew with schedulingPolicy.gang, or without that",
 					Kind,

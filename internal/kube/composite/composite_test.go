@@ -16,18 +16,28 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
 
-// of is a CompositePodGroup, within another one if that is named, a gang or basic.
-func of(namespace, name, parent string, gang bool, level string) *schedulingv1alpha3.CompositePodGroup {
+// gang and apart are the policies of CompositePodGroups.
+var (
+	gang = schedulingv1alpha3.CompositePodGroupSchedulingPolicy{
+		Gang: &schedulingv1alpha3.CompositeGangSchedulingPolicy{MinGroupCount: 1},
+	}
+	apart = schedulingv1alpha3.CompositePodGroupSchedulingPolicy{
+		Basic: &schedulingv1alpha3.CompositeBasicSchedulingPolicy{},
+	}
+)
+
+// of is a CompositePodGroup, within another one if that is named.
+func of(
+	namespace, name, parent string,
+	policy schedulingv1alpha3.CompositePodGroupSchedulingPolicy,
+	level string,
+) *schedulingv1alpha3.CompositePodGroup {
 	g := &schedulingv1alpha3.CompositePodGroup{}
 	g.Namespace, g.Name = namespace, name
 	if parent != "" {
 		g.Spec.ParentCompositePodGroupName = &parent
 	}
-	if gang {
-		g.Spec.SchedulingPolicy.Gang = &schedulingv1alpha3.CompositeGangSchedulingPolicy{MinGroupCount: 1}
-	} else {
-		g.Spec.SchedulingPolicy.Basic = &schedulingv1alpha3.CompositeBasicSchedulingPolicy{}
-	}
+	g.Spec.SchedulingPolicy = policy
 	if level != "" {
 		g.Spec.SchedulingConstraints = &schedulingv1alpha3.CompositePodGroupSchedulingConstraints{
 			Topology: []schedulingv1alpha3.TopologyConstraint{{Key: level}},
@@ -66,32 +76,32 @@ func TestGroupOf(t *testing.T) {
 		lasting bool
 	}{
 		"by itself": {"it names none", "", nil, "", "", false},
-		"a gang":    {"its pods start with those of others", "a", all{of("blue", "a", "", true, "")}, "a", "", false},
+		"a gang":    {"its pods start with those of others", "a", all{of("blue", "a", "", gang, "")}, "a", "", false},
 		"gangs in gangs": {
 			"the outermost has all of them start", "a",
-			all{of("blue", "a", "b", true, ""), of("blue", "b", "c", true, ""), of("blue", "c", "", true, "")},
+			all{of("blue", "a", "b", gang, ""), of("blue", "b", "c", gang, ""), of("blue", "c", "", gang, "")},
 			"c", "", false,
 		},
-		"apart": {"its groups start one by one", "a", all{of("blue", "a", "", false, "")}, "", "", false},
+		"apart": {"its groups start one by one", "a", all{of("blue", "a", "", apart, "")}, "", "", false},
 		"gangs that start one by one": {
-			"each of them is one", "a", all{of("blue", "a", "b", true, ""), of("blue", "b", "", false, "")}, "a", "", false,
+			"each of them is one", "a", all{of("blue", "a", "b", gang, ""), of("blue", "b", "", apart, "")}, "a", "", false,
 		},
 		"none":            {"it may come", "a", nil, "", "PodGroup g: spec.parentCompositePodGroupName is a", false},
-		"none around one": {"it may come", "a", all{of("blue", "a", "b", true, "")}, "", "CompositePodGroup a: spec.parentCompositePodGroupName is b", false},
+		"none around one": {"it may come", "a", all{of("blue", "a", "b", gang, "")}, "", "CompositePodGroup a: spec.parentCompositePodGroupName is b", false},
 		"another namespace's": {
-			"that is no one's business here", "a", all{of("green", "a", "", true, "")}, "", "there is no such", false,
+			"that is no one's business here", "a", all{of("green", "a", "", gang, "")}, "", "there is no such", false,
 		},
-		"within itself": {"it has no root", "a", all{of("blue", "a", "a", true, "")}, "", "circle", true},
+		"within itself": {"it has no root", "a", all{of("blue", "a", "a", gang, "")}, "", "circle", true},
 		"a circle": {
-			"nor has this", "a", all{of("blue", "a", "b", true, ""), of("blue", "b", "a", true, "")}, "", "circle", true,
+			"nor has this", "a", all{of("blue", "a", "b", gang, ""), of("blue", "b", "a", gang, "")}, "", "circle", true,
 		},
 		"too deep": {
 			"Kubernetes has four levels", "a",
-			all{of("blue", "a", "b", true, ""), of("blue", "b", "c", true, ""), of("blue", "c", "d", true, ""), of("blue", "d", "", true, "")},
+			all{of("blue", "a", "b", gang, ""), of("blue", "b", "c", gang, ""), of("blue", "c", "d", gang, ""), of("blue", "d", "", gang, "")},
 			"", "more than 3 levels", true,
 		},
 		"a domain for what starts one by one": {
-			"that cannot be kept", "a", all{of("blue", "a", "", false, "rack")}, "", "CompositePodGroup a: spec.schedulingConstraints.topology", true,
+			"that cannot be kept", "a", all{of("blue", "a", "", apart, "rack")}, "", "CompositePodGroup a: spec.schedulingConstraints.topology", true,
 		},
 	} {
 		objects := make([]client.Object, len(tc.there))
@@ -119,8 +129,8 @@ func TestGroupOf(t *testing.T) {
 // All that is within a CompositePodGroup is found once, also where it goes round in a circle, and none of others.
 func TestBelow(t *testing.T) {
 	objects := []client.Object{
-		of("blue", "a", "b", true, ""), of("blue", "b", "a", true, ""), of("blue", "in", "a", true, ""),
-		of("green", "x", "a", true, ""), podGroup("g", "a"), podGroup("h", "in"), podGroup("other", ""),
+		of("blue", "a", "b", gang, ""), of("blue", "b", "a", gang, ""), of("blue", "in", "a", gang, ""),
+		of("green", "x", "a", gang, ""), podGroup("g", "a"), podGroup("h", "in"), podGroup("other", ""),
 	}
 	groups, composites, err := composite.Below(t.Context(), cluster(objects...), "blue", "a")
 	slices.Sort(groups)
@@ -128,7 +138,7 @@ func TestBelow(t *testing.T) {
 	if got := fmt.Sprint(groups, composites); err != nil || got != "[g h] [b in]" {
 		t.Errorf("%s, %v", got, err)
 	}
-	outer, err := composite.Around(t.Context(), cluster(objects...), of("blue", "a", "b", true, ""))
+	outer, err := composite.Around(t.Context(), cluster(objects...), of("blue", "a", "b", gang, ""))
 	if f := composite.AsFault(err); f == nil || len(outer) != 1 {
 		t.Errorf("around a are %d, %v", len(outer), err)
 	}

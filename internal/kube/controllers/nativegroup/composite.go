@@ -145,7 +145,7 @@ type compositeFacts struct {
 	is    *schedulingv1alpha3.CompositePodGroup
 	parts composite.Parts
 	// fault is what is wrong with those around it, nil if nothing is.
-	fault *composite.Fault
+	fault *composite.FaultError
 	// ours: pods of it wait for admission here, or did.
 	ours bool
 	// workload is by which the pods wait of the gang that it is, or is in; nil if there is none, and unqueued then says why.
@@ -256,10 +256,11 @@ func (r *reconciler) gatherComposite(
 	if err == nil {
 		gang, err = composite.Outermost(append([]*schedulingv1alpha3.CompositePodGroup{g}, around...))
 	}
-	if s.fault = composite.AsFault(err); s.fault != nil {
+	s.fault = composite.AsFault(err)
+	switch {
+	case s.fault != nil:
 		return s, nil
-	}
-	if err != nil || gang == nil {
+	case err != nil || gang == nil:
 		return s, err
 	}
 	key := client.ObjectKeyFromObject(gang)

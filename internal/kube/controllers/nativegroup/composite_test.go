@@ -68,7 +68,7 @@ func TestCompositeCondition(t *testing.T) {
 		}
 	}
 	gang, apart := groups("train", "", 2), groups("train", "", 0)
-	circle := &composite.Fault{Why: "a circle", Lasting: true}
+	circle := &composite.FaultError{Why: "a circle", Lasting: true}
 	for name, tc := range map[string]struct {
 		why          string
 		is           compositeFacts
@@ -93,7 +93,7 @@ func TestCompositeCondition(t *testing.T) {
 		},
 		"a circle": {"it is none", compositeFacts{gang, parts("", ""), circle, true, nil, ""}, no, "Invalid", "a circle"},
 		"one around it is not there": {
-			"it may come", compositeFacts{gang, parts("", ""), &composite.Fault{Why: "create it"}, true, nil, ""}, no, "Unschedulable", "create it",
+			"it may come", compositeFacts{gang, parts("", ""), &composite.FaultError{Why: "create it"}, true, nil, ""}, no, "Unschedulable", "create it",
 		},
 		"soon":           {"there is nothing to be said", compositeFacts{gang, parts("", ""), nil, true, nil, ""}, "", "", ""},
 		"pods of others": {"their scheduler says it", compositeFacts{gang, parts(yes, yes), nil, false, nil, ""}, "", "", ""},

@@ -60,7 +60,7 @@ func (r *reconciler) groupOf(ctx context.Context, key types.NamespacedName) (com
 		err = r.Live.Get(ctx, key, &g)
 	}
 	if apierrors.IsNotFound(err) {
-		return composite.Group{}, &composite.Fault{
+		return composite.Group{}, &composite.FaultError{
 			Why: fmt.Sprintf("there is no PodGroup %s of %s: create it", key.Name, podmeta.NativeGroup),
 		}
 	}
