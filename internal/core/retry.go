@@ -195,7 +195,7 @@ func (r *RetryRule) fits(f Failure) bool {
 // mends is why a rule that ends a job does.
 func (r *RetryRule) mends() string {
 	if r.Repeated {
-		return "as the attempt before it did, neither with any progress: no retry mends that"
+		return "the attempt before ended alike, and neither made progress: no retry mends that"
 	}
 	return "no retry mends that"
 }

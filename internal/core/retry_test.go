@@ -76,7 +76,7 @@ func TestRetries(t *testing.T) {
 		"same exception at once": {
 			"two that end alike within minutes end alike for ever", "", 1,
 			[]core.Failure{user(1)},
-			user(1), fail, "as the attempt before it did",
+			user(1), fail, "the attempt before ended alike",
 		},
 		"same exception of another rank": {
 			"which rank notices first is chance", "", 1,

@@ -33,7 +33,7 @@ func TestPolicyOfRetries(t *testing.T) {
 		},
 		"same exception": {
 			why: "it ends alike again", fails: user(1), earlier: []core.Failure{user(1)}, retries: 1, want: Failed, charged: 1,
-			told: "as the attempt before it did",
+			told: "the attempt before ended alike",
 		},
 		"preempted by the scheduler, no retries left": {
 			why: "that was not the job's doing", fails: preempted, retries: 3, want: Resetting, charged: 3,

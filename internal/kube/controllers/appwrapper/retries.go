@@ -13,6 +13,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/lifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
 	"github.com/mlbatch/mlbatch/internal/view"
 )
@@ -20,22 +21,22 @@ import (
 // retries finds out what follows failures of the AppWrapper: who said what of it, how its attempt fails, and what
 // became of those before.
 func (a *attempt) retries(ctx context.Context) error {
+	if _, problem := jobs.RetryTextOf(a.w, jobs.RetryFromJob); problem != nil {
+		a.warnings = append(a.warnings, appwrapper.Warning{
+			Annotation: kueue.RetryPolicyAnnotation,
+			Value:      a.w.Annotations[kueue.RetryPolicyAnnotation],
+			Problem:    "is ignored: " + problem.Error(),
+		})
+	}
 	switch a.facts.Phase {
 	case lifecycle.Resuming, lifecycle.Running, lifecycle.Resetting:
 	case lifecycle.New, lifecycle.Suspended, lifecycle.Suspending, lifecycle.Succeeded, lifecycle.Failed,
 		lifecycle.Terminating:
 		return nil // nothing follows
 	}
-	said, problem, err := admission.Retries(ctx, a.client, a.w, a.said)
+	said, _, err := admission.Retries(ctx, a.client, a.w, a.said)
 	if err != nil {
 		return err
-	}
-	if problem != nil {
-		a.warnings = append(a.warnings, appwrapper.Warning{
-			Annotation: kueue.RetryPolicyAnnotation,
-			Value:      a.w.Annotations[kueue.RetryPolicyAnnotation],
-			Problem:    "is ignored: " + problem.Error(),
-		})
 	}
 	said.Own, said.Said = appwrapper.SaysRetries(a.w.Annotations)
 	said.Limit = a.facts.Policy.RetryLimit

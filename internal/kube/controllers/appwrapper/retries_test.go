@@ -1,6 +1,7 @@
 package appwrapper
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -95,6 +96,9 @@ func TestWhoSaysWhatFollowsAFailure(t *testing.T) {
 				x.r.said = &said
 			}
 			x.reconcileAll()
+			if told := slices.Contains(x.told(), "InvalidAnnotation"); told != (name == "no sense") {
+				t.Errorf("%s: that an annotation is ignored is told: %v", c.why, told)
+			}
 			x.admit()
 			x.again()
 			x.fails(7, time.Minute)
