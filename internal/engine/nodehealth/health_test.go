@@ -227,10 +227,10 @@ func TestFlappingNodesStayInService(t *testing.T) {
 	random := rand.New(rand.NewSource(1)) //nolint:gosec // a test
 	nodes, memory := nodesNamed(1000, "gpus"), map[string]nodehealth.Health{}
 	taken, most, writes, halted := map[string]bool{}, 0, 0, false
-	for s := 0; s < 3600; s += 10 {
+	for s := 0; s < 3600; s += 30 {
 		now := at(time.Duration(s) * time.Second)
 		for i := range nodes {
-			if random.Intn(20) == 0 {
+			if random.Intn(8) == 0 {
 				if nodes[i].Found == nil {
 					nodes[i].Found = []nodehealth.Finding{
 						{Source: "Condition", Name: "X", Severity: nodehealth.Failed, Since: now},
@@ -431,6 +431,30 @@ func TestBreakerIsLifted(t *testing.T) {
 			"of a node that was made anew is remembered %+v; want that it was taken out, which counts, and no more",
 			h,
 		)
+	}
+}
+
+// A node that was taken out, came back and is bad again within the hour is counted already: it goes.
+func TestBreakerCountsNodesAndNotTimes(t *testing.T) {
+	nodes, memory := nodesNamed(3, "a"), map[string]nodehealth.Health{}
+	bad := func(after time.Duration) []nodehealth.Finding {
+		return []nodehealth.Finding{finding(nodehealth.Failed, after)}
+	}
+	for _, s := range []struct {
+		at    time.Duration
+		found []nodehealth.Finding
+		out   bool
+	}{
+		{0, bad(0), true},
+		{time.Minute, nil, true},
+		{6 * time.Minute, nil, false},
+		{7 * time.Minute, bad(7 * time.Minute), true},
+	} {
+		nodes[0].Found = s.found
+		memory = nodehealth.Judge(policy(), memory, nodes, time.Time{}, at(s.at)).Healths
+		if h := memory["n0000"]; takesWork(h) == s.out {
+			t.Errorf("after %s it takes work: %v; want that it is out: %v", s.at, !s.out, s.out)
+		}
 	}
 }
 
