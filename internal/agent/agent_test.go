@@ -215,9 +215,10 @@ func TestDeepTestsRunOnGPUsThatNobodyHoldsOnly(t *testing.T) {
 		"one is divided": {func(_ *cluster, x *tools) {
 			x.set(nvidiaSMI, smiOf(gpu(0, "<mig_mode><current_mig>Enabled</current_mig></mig_mode>")), 0)
 		}, "MIG"},
-		"it cannot be told":         {func(_ *cluster, x *tools) { x.set(nvidiaSMI, "what?", 1) }, "cannot be told"},
-		"another node is tested":    {func(c *cluster, _ *tools) { c.lease = "node-9" }, "another node"},
-		"somebody else took it out": {func(c *cluster, _ *tools) { c.node.Labels[HealthLabel] = "EVICT" }, "somebody else"},
+		"it cannot be told":                      {func(_ *cluster, x *tools) { x.set(nvidiaSMI, "what?", 1) }, "cannot be told"},
+		"a pod came while the label was written": {func(c *cluster, _ *tools) { c.arrives = "red/new" }, "red/new"},
+		"another node is tested":                 {func(c *cluster, _ *tools) { c.lease = "node-9" }, "another node"},
+		"somebody else took it out":              {func(c *cluster, _ *tools) { c.node.Labels[HealthLabel] = "EVICT" }, "somebody else"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k, x := newCluster(), &tools{}

@@ -20,11 +20,13 @@ import (
 
 // cluster is an API server in memory.
 type cluster struct {
-	mu       sync.Mutex
-	node     Node
-	version  int
-	patches  int
-	holders  []string
+	mu      sync.Mutex
+	node    Node
+	version int
+	patches int
+	holders []string
+	// arrives is a pod that comes when the label is written.
+	arrives  string
 	peers    []Peer
 	claims   map[string]bool
 	binds    bool
@@ -75,6 +77,9 @@ func (c *cluster) Patch(_ context.Context, _ string, patch any) error {
 	maps.Copy(c.node.Labels, p.Metadata.Labels)
 	if v, has := p.Metadata.Labels[HealthLabel]; has {
 		c.labelled = append(c.labelled, v)
+	}
+	if c.arrives != "" && c.node.Labels[HealthLabel] == "TESTING" {
+		c.holders = []string{c.arrives}
 	}
 	c.version++
 	c.patches++

@@ -264,10 +264,11 @@ func (s *Server) asked(r *http.Request, u *User, names []string) (Request, []str
 	for _, name := range out {
 		c := CheckOf(name)
 		if (c.Heavy || c.Deep) && !s.may(r, u, Action{Verb: "post", Path: r.URL.Path}) {
-			return q, nil, &refused{
-				http.StatusForbidden,
-				name + " is heavy: it takes the right to post " + r.URL.Path + ", and is not for agents that answer everybody",
+			why := "it takes the right to post " + r.URL.Path
+			if s.Open {
+				why = "an agent that answers everybody does not run it"
 			}
+			return q, nil, &refused{http.StatusForbidden, name + " is heavy: " + why}
 		}
 	}
 	return q, out, nil

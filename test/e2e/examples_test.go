@@ -114,6 +114,11 @@ func stages() map[string]staged {
 			code: 1,
 			says: "the one of mlbatch up needs no installation",
 		},
+		"mlbatch install --agent": {
+			why:  "the cluster of mlbatch up has its mlbatch beside it; TestInstall installs",
+			code: 1,
+			says: "the one of mlbatch up needs no installation",
+		},
 		"mlbatch install --values values.yaml --dry-run=server": {
 			why:     "the same, and the file is that of generate",
 			instead: "echo 'nodeSelector: {system: only}' | mlbatch install --values - --dry-run=server",
@@ -383,6 +388,23 @@ func stages() map[string]staged {
 			before: "mlbatch create clusterqueue green || true",
 		},
 		"mlbatch controller": checked("mlbatch controller"),
+		"mlbatch agent --node node-0 --kubeconfig ~/.local/share/mlbatch/kubeconfig --secure=false": {
+			why:     "the ports may be taken",
+			instead: "mlbatch agent --node node-0 --kubeconfig ~/.kube/config --secure=false --bind-address 127.0.0.1 --port 0 --health-port 0",
+			until:   "msg=Checks",
+		},
+		"mlbatch agent --node node-0 --write-label": {
+			why:    "it needs the service account of a pod; TestAnAgentRunsToolsAndTellsItsNode runs an agent",
+			notRun: true,
+		},
+		"mlbatch agent check remapped xid --kernel-log /dev/kmsg -o json": {
+			why:     "the kernel log is for root",
+			instead: "mlbatch agent check remapped xid -o json",
+		},
+		"mlbatch agent copy /program/mlbatch": {
+			why:     "the program would be in the root of this machine",
+			instead: "mlbatch agent copy ./copied",
+		},
 		"mlbatch scheduler --kubeconfig ~/.kube/config": {
 			why:   "it goes on until it is interrupted",
 			until: "Starting scheduler",
