@@ -49,7 +49,7 @@ func (r *reconciler) joinGroup(ctx context.Context, s *facts) error {
 	name, err := sakkara.OfJob(s.facts.PodSets)
 	if err != nil {
 		s.sakkara = awaitsGroup(err.Error())
-		return nil //nolint:nilerr // it is told
+		return nil // it is told
 	}
 	if name == "" {
 		return nil

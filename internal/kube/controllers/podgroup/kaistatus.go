@@ -86,7 +86,11 @@ func kaiStatusOf(s *facts) (is kaiStatus) {
 
 // tellKAI writes into the PodGroup of a unit how its pods stand, if that has changed. It says when to look again, 0 for
 // never.
-func (r *reconciler) tellKAI(ctx context.Context, unit types.NamespacedName, s *facts) (time.Duration, error) {
+func (r *reconciler) tellKAI(
+	ctx context.Context,
+	unit types.NamespacedName,
+	s *facts,
+) (time.Duration, error) {
 	if s.unit.OfPodGroup() != podmeta.KAIGroup || s.theirs || !s.covered || len(s.unit.Pods) == 0 {
 		return 0, nil
 	}
