@@ -306,6 +306,7 @@ var controllerMay = plus(
 	"internal/view",
 	"internal/words",
 	"internal/engine/podplan",
+	"internal/engine/progress",
 	"internal/kube/admission",
 	"internal/kube/convert",
 	"internal/kube/jobs",

@@ -157,7 +157,7 @@ func accessRoles(all jobs.Kinds, namespace string) []client.Object {
 	objects = append(objects, labeled(clusterRole(
 		HistoryRole,
 		[]rbacv1.PolicyRule{
-			allow(history.GroupVersion.Group, read(), history.Resource, recovery.Resource),
+			allow(history.GroupVersion.Group, read(), history.Resource, history.EvidenceResource, recovery.Resource),
 		},
 	), append(everyone(), batchAdminLabel, batchUserLabel)...))
 	objects = append(objects, labeled(clusterRole(

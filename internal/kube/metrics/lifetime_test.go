@@ -227,6 +227,7 @@ func everything(m *metrics.Metrics) {
 		ClusterQueue:  "q",
 		AttemptsTotal: &history.AttemptSum{Attempts: 1, Start: new(metav1.Unix(0, 0))},
 	})
+	m.Hung(&kueue.Workload{Status: kueue.WorkloadStatus{Admission: &kueue.Admission{ClusterQueue: "q"}}}, true)
 	m.Attempted(metrics.Success, time.Millisecond)
 	m.QuotaReserved(w, time.Second)
 	m.Admitted(w, time.Second)
