@@ -430,4 +430,3 @@ func TestHostileLogs(t *testing.T) {
 		}
 	}
 }
-
