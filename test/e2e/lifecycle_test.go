@@ -346,7 +346,11 @@ func TestHang(t *testing.T) {
 		t.Errorf("its first attempt is %+v", hung)
 	}
 	var kept past.JobEvidenceList
-	if err := user(t, "alice").List(t.Context(), &kept, client.InNamespace("blue")); err != nil || len(kept.Items) != 1 {
+	if err := user(
+		t,
+		"alice",
+	).List(t.Context(), &kept, client.InNamespace("blue")); err != nil ||
+		len(kept.Items) != 1 {
 		t.Fatalf("kept is %+v (%v)", kept.Items, err)
 	}
 	if e := &kept.Items[0]; e.CreationTimestamp.After(hung.End.Time) || e.Ranks[0].Pod != first.Name ||

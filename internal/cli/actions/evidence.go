@@ -19,7 +19,11 @@ import (
 func Evidence(ctx context.Context, c client.Reader, ref view.Ref, out io.Writer) error {
 	var all history.JobEvidenceList
 	if err := c.List(ctx, &all, client.InNamespace(ref.Namespace)); apierrors.IsForbidden(err) {
-		return fmt.Errorf("what was kept of jobs of %s may only be read by members of the team: %w", ref.Namespace, err)
+		return fmt.Errorf(
+			"what was kept of jobs of %s may only be read by members of the team: %w",
+			ref.Namespace,
+			err,
+		)
 	} else if err != nil {
 		return fmt.Errorf("list JobEvidences of %s: %w", ref.Namespace, err)
 	}

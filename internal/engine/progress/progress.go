@@ -126,6 +126,9 @@ func Behind(reports []Report) []Report {
 		return nil
 	}
 	out := slices.DeleteFunc(slices.Clone(reports), func(r Report) bool { return r.Step > least })
-	slices.SortFunc(out, func(a, b Report) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Pod, b.Pod)) })
+	slices.SortFunc(
+		out,
+		func(a, b Report) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Pod, b.Pod)) },
+	)
 	return out
 }

@@ -57,7 +57,10 @@ func StepsOf(o metav1.Object) (*Steps, field.ErrorList) {
 			kueue.ProgressFirstAnnotation, kueue.ProgressLogAnnotation, kueue.OnHangAnnotation, kueue.HangRestartsAnnotation,
 		} {
 			if _, has := said[key]; has {
-				wrong(key, "it says nothing without "+kueue.ProgressEveryAnnotation+": state how often the job takes a step")
+				wrong(
+					key,
+					"it says nothing without "+kueue.ProgressEveryAnnotation+": state how often the job takes a step",
+				)
 			}
 		}
 		return nil, errs
@@ -69,11 +72,20 @@ func StepsOf(o metav1.Object) (*Steps, field.ErrorList) {
 		var err error
 		switch p.Log, err = regexp.Compile(text); {
 		case text == "" || len(text) > longestExpression:
-			wrong(kueue.ProgressLogAnnotation, fmt.Sprintf("use an expression of 1 to %d characters", longestExpression))
+			wrong(
+				kueue.ProgressLogAnnotation,
+				fmt.Sprintf("use an expression of 1 to %d characters", longestExpression),
+			)
 		case err != nil:
-			wrong(kueue.ProgressLogAnnotation, fmt.Sprintf(`use a regular expression as of RE2, such as "step=(\d+)": %v`, err))
+			wrong(
+				kueue.ProgressLogAnnotation,
+				fmt.Sprintf(`use a regular expression as of RE2, such as "step=(\d+)": %v`, err),
+			)
 		case p.Log.MatchString(""):
-			wrong(kueue.ProgressLogAnnotation, "it matches every line, also those of a job that hangs: use one that only steps match")
+			wrong(
+				kueue.ProgressLogAnnotation,
+				"it matches every line, also those of a job that hangs: use one that only steps match",
+			)
 		}
 	}
 	p.Every = duration(kueue.ProgressEveryAnnotation, least)
@@ -82,7 +94,10 @@ func StepsOf(o metav1.Object) (*Steps, field.ErrorList) {
 		p.First = duration(kueue.ProgressFirstAnnotation, ShortestProgress)
 	}
 	if mode, has := said[kueue.OnHangAnnotation]; has {
-		if p.Restart = mode == kueue.OnHangRestart; !slices.Contains([]string{kueue.OnHangObserve, kueue.OnHangRestart}, mode) {
+		if p.Restart = mode == kueue.OnHangRestart; !slices.Contains(
+			[]string{kueue.OnHangObserve, kueue.OnHangRestart},
+			mode,
+		) {
 			wrong(kueue.OnHangAnnotation, "use "+kueue.OnHangObserve+" or "+kueue.OnHangRestart)
 		}
 	}

@@ -25,6 +25,10 @@ func (e *Explanation) progressed(p JobObjects) {
 		e.say("Its last progress that was noted is %s", c.Message)
 	default:
 		e.say("It hangs since %s ago: %s", p.ago(c.LastTransitionTime.Time), c.Message)
-		e.Helps = fmt.Sprintf("read what its pods said last: mlbatch logs %s/%s --evidence", p.Asked.Namespace, p.Asked.Name)
+		e.Helps = fmt.Sprintf(
+			"read what its pods said last: mlbatch logs %s/%s --evidence",
+			p.Asked.Namespace,
+			p.Asked.Name,
+		)
 	}
 }

@@ -81,7 +81,12 @@ func outdatedEvidence(
 func (r *reconciler) knownJobs(ctx context.Context, namespace string) (map[types.UID]bool, error) {
 	known := map[types.UID]bool{}
 	var workloads kueue.WorkloadList
-	if err := r.Client.List(ctx, &workloads, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(
+		ctx,
+		&workloads,
+		client.InNamespace(namespace),
+		client.UnsafeDisableDeepCopy,
+	); err != nil {
 		return nil, fmt.Errorf("list workloads of %s: %w", namespace, err)
 	}
 	for i := range workloads.Items {

@@ -21,7 +21,10 @@ import (
 func TestEvidenceIsKeptWithItsJob(t *testing.T) {
 	kept := func(name, of string, minutes int) *api.JobEvidence {
 		return &api.JobEvidence{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "blue", Name: name, Labels: map[string]string{api.WorkloadUIDLabel: of}, CreationTimestamp: at(minutes),
+			Namespace:         "blue",
+			Name:              name,
+			Labels:            map[string]string{api.WorkloadUIDLabel: of},
+			CreationTimestamp: at(minutes),
 		}}
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(
@@ -55,7 +58,12 @@ func TestEvidenceIsBounded(t *testing.T) {
 	var all []metav1.PartialObjectMetadata
 	for i := range mostEvidence + 2 {
 		all = append(all, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-			Name: fmt.Sprintf("e%02d", i), CreationTimestamp: at(i), Labels: map[string]string{api.WorkloadUIDLabel: "u"},
+			Name: fmt.Sprintf(
+				"e%02d",
+				i,
+			),
+			CreationTimestamp: at(i),
+			Labels:            map[string]string{api.WorkloadUIDLabel: "u"},
 		}})
 	}
 	out := outdatedEvidence(all, map[types.UID]bool{"u": true}, at(100).Add(time.Second))

@@ -174,7 +174,11 @@ func (r *reconciler) read(ctx context.Context, x logRead, o *corev1.PodLogOption
 }
 
 // text reads a log.
-func (r *reconciler) text(ctx context.Context, namespace, pod string, o *corev1.PodLogOptions) ([]byte, error) {
+func (r *reconciler) text(
+	ctx context.Context,
+	namespace, pod string,
+	o *corev1.PodLogOptions,
+) ([]byte, error) {
 	in, err := r.Log(ctx, namespace, pod, o)
 	if err != nil {
 		return nil, fmt.Errorf("open the log of pod %s: %w", pod, err)

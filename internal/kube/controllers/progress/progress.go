@@ -419,7 +419,10 @@ func (l *look) reports() []progress.Report {
 			if at.Before(l.began) {
 				continue // a container that was started again has not taken it
 			}
-			out = append(out, progress.Report{Rank: k.rank, Pod: k.pod.Name, Node: k.pod.Spec.NodeName, Step: t.step, At: at})
+			out = append(
+				out,
+				progress.Report{Rank: k.rank, Pod: k.pod.Name, Node: k.pod.Spec.NodeName, Step: t.step, At: at},
+			)
 		}
 	}
 	return out

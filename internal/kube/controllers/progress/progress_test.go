@@ -60,8 +60,10 @@ func newBench(t *testing.T, pods int, states map[string]string) *bench {
 		Spec: kueue.WorkloadSpec{PodSets: []kueue.PodSet{{Name: "main", Count: int32(pods)}}}, //nolint:gosec // few
 		Status: kueue.WorkloadStatus{
 			Admission: &kueue.Admission{
-				ClusterQueue:      "q",
-				PodSetAssignments: []kueue.PodSetAssignment{{Name: "main", Count: new(int32(pods))}}, //nolint:gosec // few
+				ClusterQueue: "q",
+				PodSetAssignments: []kueue.PodSetAssignment{
+					{Name: "main", Count: new(int32(pods))},
+				}, //nolint:gosec // few
 			},
 			Conditions: []metav1.Condition{
 				{Type: kueue.WorkloadAdmitted, Status: metav1.ConditionTrue, Reason: "Admitted", LastTransitionTime: now},
@@ -226,12 +228,20 @@ func TestHangIsFoundAndKept(t *testing.T) {
 		b.run(3 * minute)
 		b.expect("the slowest counts, and has time", "True", kueue.ReasonProgress)
 		b.run(time.Minute)
-		b.expect("it hangs", "False", kueue.ReasonRestartDue, "step 3; expected every 5m", "rank 1, pod train-1 on node-1", "evidence: train-01234567-")
+		b.expect(
+			"it hangs",
+			"False",
+			kueue.ReasonRestartDue,
+			"step 3; expected every 5m",
+			"rank 1, pod train-1 on node-1",
+			"evidence: train-01234567-",
+		)
 		all := b.evidence()
 		if len(all) != 1 || len(all[0].Ranks) != 3 {
 			t.Fatalf("kept is %+v", all)
 		}
-		if r := all[0].Ranks[1]; r.Pod != "train-1" || r.Step == nil || *r.Step != 3 || r.Log != "one\ntwo [31mred" {
+		if r := all[0].Ranks[1]; r.Pod != "train-1" || r.Step == nil || *r.Step != 3 ||
+			r.Log != "one\ntwo [31mred" {
 			t.Errorf("of the one behind %+v is kept", r)
 		}
 		if len(b.hung) != 1 || !b.hung[0] {
@@ -287,7 +297,9 @@ func TestItGoesOnAgain(t *testing.T) {
 func TestCap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, 1, map[string]string{
-			kueue.ProgressEveryAnnotation: "1m", kueue.OnHangAnnotation: kueue.OnHangRestart, kueue.HangRestartsAnnotation: "2",
+			kueue.ProgressEveryAnnotation: "1m",
+			kueue.OnHangAnnotation:        kueue.OnHangRestart,
+			kueue.HangRestartsAnnotation:  "2",
 		})
 		w := b.workload()
 		w.Status.SchedulingStats = &kueue.SchedulingStats{
@@ -313,7 +325,8 @@ func TestUnreadableEvidence(t *testing.T) {
 		b.run(90*time.Second + EvidenceDeadline + 2*time.Second)
 		b.expect("it does not wait", "False", kueue.ReasonRestartDue)
 		all := b.evidence()
-		if len(all) != 1 || len(all[0].Ranks) != history.MaxEvidenceRanks || all[0].Ranks[0].NoLog == "" || all[0].Pods != 80 {
+		if len(all) != 1 || len(all[0].Ranks) != history.MaxEvidenceRanks || all[0].Ranks[0].NoLog == "" ||
+			all[0].Pods != 80 {
 			t.Errorf("kept is %+v", all)
 		}
 	})
@@ -343,7 +356,11 @@ func TestKilledWhileItHangs(t *testing.T) {
 // TestContainerRestarted: what a pod said before its container was started again counts for nothing.
 func TestContainerRestarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, 1, map[string]string{kueue.ProgressEveryAnnotation: "1m", kueue.ProgressFirstAnnotation: "20m"})
+		b := newBench(
+			t,
+			1,
+			map[string]string{kueue.ProgressEveryAnnotation: "1m", kueue.ProgressFirstAnnotation: "20m"},
+		)
 		b.step("train-0", 7)
 		b.run(minute)
 		p := &corev1.Pod{}
