@@ -159,11 +159,10 @@ func statesOtherwise() predicate.Funcs {
 		kueue.ProgressEveryAnnotation, kueue.ProgressFirstAnnotation, kueue.ProgressLogAnnotation,
 		kueue.OnHangAnnotation, kueue.HangRestartsAnnotation,
 	}
-	never := func() bool { return false }
 	return predicate.Funcs{
-		CreateFunc:  func(event.CreateEvent) bool { return never() },
-		DeleteFunc:  func(event.DeleteEvent) bool { return never() },
-		GenericFunc: func(event.GenericEvent) bool { return never() },
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			was, is := e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()
 			return slices.ContainsFunc(all, func(key string) bool { return was[key] != is[key] })
@@ -252,7 +251,9 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (*lo
 	if l.job == nil && len(l.ranks) > 0 { // the pods are the job: the first one speaks for it
 		l.rule, _ = jobs.StepsOf(l.ranks[0].pod)
 	}
-	l.began = began(w, l.ranks)
+	if l.rule != nil && !quiet(l.rule, l.ranks) {
+		l.began = began(w, l.ranks)
+	}
 	return l, nil
 }
 
@@ -280,6 +281,17 @@ func (r *reconciler) job(ctx context.Context, w *kueue.Workload) (client.Object,
 		return nil, nil //nolint:nilnil // see above
 	}
 	return o, nil
+}
+
+// quiet reports whether those ranks have ended that told of steps: the others do not, and are not judged.
+func quiet(rule *jobs.Steps, ranks []rank) bool {
+	ended := func(k rank) bool { return k.pod.Status.Phase == corev1.PodSucceeded }
+	if rule.Log != nil {
+		return len(ranks) > 0 && ended(ranks[0])
+	}
+	tells := func(k rank) bool { return k.pod.Annotations[kueue.StepAnnotation] != "" }
+	return slices.ContainsFunc(ranks, func(k rank) bool { return tells(k) && ended(k) }) &&
+		!slices.ContainsFunc(ranks, func(k rank) bool { return tells(k) && !ended(k) })
 }
 
 // began is since when all pods of a job run; zero if they do not.

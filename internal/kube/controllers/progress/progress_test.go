@@ -379,6 +379,33 @@ func TestContainerRestarted(t *testing.T) {
 	})
 }
 
+// TestEndedRanks: once the only rank has ended that told of steps, the others are not judged.
+func TestEndedRanks(t *testing.T) {
+	for why, states := range map[string]map[string]string{
+		"annotations": {kueue.ProgressEveryAnnotation: "1m"},
+		"log":         {kueue.ProgressEveryAnnotation: "1m", kueue.ProgressLogAnnotation: "step"},
+	} {
+		t.Run(why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, 2, states)
+				b.logs["train-0"] = time.Now().UTC().Format(time.RFC3339Nano) + " step\n"
+				b.step("train-0", 1)
+				b.run(minute)
+				p := &corev1.Pod{}
+				if err := b.c.Get(t.Context(), types.NamespacedName{Namespace: "blue", Name: "train-0"}, p); err != nil {
+					t.Fatal(err)
+				}
+				p.Status.Phase = corev1.PodSucceeded
+				if err := b.c.Status().Update(t.Context(), p); err != nil {
+					t.Fatal(err)
+				}
+				b.run(time.Hour)
+				b.expect("nobody tells of steps any more", "True", kueue.ReasonProgress)
+			})
+		})
+	}
+}
+
 // TestLog: steps are read from the log of the first pod alone, no more often than each quarter of what was stated, and
 // what cannot be read is no silence.
 func TestLog(t *testing.T) {
