@@ -67,6 +67,7 @@ func TestVersions(t *testing.T) {
 		"tfjobs.kubeflow.org":                       {"v1": {Served: true, Storage: true, Status: true}},
 		"xgboostjobs.kubeflow.org":                  {"v1": {Served: true, Storage: true, Status: true}},
 		"jaxjobs.kubeflow.org":                      {"v1": {Served: true, Storage: true, Status: true}},
+		"jobevidences.mlbatch.dev":                  {"v1alpha1": {Served: true, Storage: true}},
 		"jobhistories.mlbatch.dev":                  {"v1alpha1": {Served: true, Storage: true}},
 		"jobrecoveries.mlbatch.dev":                 {"v1alpha1": {Served: true, Storage: true}},
 		"leaderworkersets.leaderworkerset.x-k8s.io": {"v1": {Served: true, Storage: true, Status: true}},

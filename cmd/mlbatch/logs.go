@@ -23,6 +23,8 @@ type logFlags struct {
 	o     actions.LogOptions
 	ranks string
 	tail  int64
+	// evidence asks for what was kept when the job hung.
+	evidence bool
 }
 
 // newLogsCommand prints the logs of jobs.
@@ -40,7 +42,10 @@ others and of containers that start again, whose run before that comes first unl
 or --since ask for less; it ends with the job. Without it, logs of pods that have ended are
 printed as long as the pods exist.
 
-At most --most logs are read at the same time, those of failed pods before others.`,
+At most --most logs are read at the same time, those of failed pods before others.
+
+With --evidence what was kept the last time that the job hung is printed, also when its pods
+or the job are gone: each rank, its last step and the end of its log.`,
 		Example: `  # what does it print, until it ends?
   mlbatch logs -f blue/train
 
@@ -48,7 +53,10 @@ At most --most logs are read at the same time, those of failed pods before other
   mlbatch logs blue/train --role worker --rank 0..1 --tail 20
 
   # what a container printed before it was started again
-  mlbatch logs blue/train --rank 3 --previous`,
+  mlbatch logs blue/train --rank 3 --previous
+
+  # what its pods said when it hung
+  mlbatch logs blue/train --evidence`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: l.job.complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -67,6 +75,7 @@ At most --most logs are read at the same time, those of failed pods before other
 		false,
 		"of containers that were started again in their pods: the run before this one",
 	)
+	f.BoolVar(&l.evidence, "evidence", false, "what was kept the last time that the job hung")
 	f.BoolVar(&l.o.Timestamps, "timestamps", false, "print when each line was written")
 	f.IntVar(&l.o.Most, "most", mostLogs, "how many logs are read at the same time")
 	l.job.flags(f)
@@ -89,6 +98,12 @@ func (l *logFlags) run(ctx context.Context, out, errs io.Writer, arg string) err
 	if err != nil {
 		return err
 	}
+	if l.evidence {
+		if err := actions.Evidence(ctx, c, ref, out); err != nil {
+			return l.job.conn.Unreachable(err, cfg.Host)
+		}
+		return nil
+	}
 	open, err := logOpener(cfg)
 	if err != nil {
 		return err
@@ -107,6 +122,8 @@ func (l *logFlags) check() (err error) {
 		return err
 	}
 	switch {
+	case l.evidence && (l.o.Follow || l.o.Previous):
+		return errors.New("--evidence: it was kept once and says nothing more: leave out -f and --previous")
 	case l.o.Follow && l.o.Previous:
 		return errors.New("-f and --previous: a run that is over says nothing more: give one of them")
 	case l.o.Since < 0:

@@ -315,6 +315,7 @@ var controllerMay = plus(
 	"internal/view",
 	"internal/words",
 	"internal/engine/podplan",
+	"internal/engine/progress",
 	"internal/kube/admission",
 	"internal/kube/composite",
 	"internal/kube/convert",

@@ -87,6 +87,11 @@ func PrintDetails(w io.Writer, s *why.Details, now time.Time, in *time.Location,
 	if a := s.Attempts; a != nil && a.ETTR != nil {
 		field("ETTR", ettrInFull(a))
 	}
+	if s.Hangs {
+		field("Hangs", s.Progress)
+	} else {
+		field("Progress", s.Progress)
+	}
 	if s.Failure != nil {
 		failureText(&b, s.Failure, width)
 	}

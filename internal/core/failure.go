@@ -30,6 +30,8 @@ const (
 	CategoryRelocation Category = "Relocation"
 	// CategoryMaintenance: people or programs emptied its node.
 	CategoryMaintenance Category = "Maintenance"
+	// CategoryHang: it ran, and made no progress for longer than it had stated.
+	CategoryHang Category = "Hang"
 	// CategoryTimeLimit: its time was over.
 	CategoryTimeLimit Category = "TimeLimit"
 	// CategoryStopped: people stopped it, its queue, or a check took its admission back.
@@ -51,6 +53,7 @@ func Categories() []Category {
 		CategoryPreemption,
 		CategoryRelocation,
 		CategoryMaintenance,
+		CategoryHang,
 		CategoryTimeLimit,
 		CategoryStopped,
 		CategoryUnknown,
@@ -140,6 +143,7 @@ func evictions() map[string]Category {
 		"NodesRefused":                 CategoryStartFailure,
 		"PodsReadyTimeout":             CategoryStartFailure,
 		"RequeuingLimitExceeded":       CategoryStartFailure,
+		"Hang":                         CategoryHang,
 		"MaximumExecutionTimeExceeded": CategoryTimeLimit,
 		string(ClusterQueueStopped):    CategoryStopped,
 		string(LocalQueueStopped):      CategoryStopped,

@@ -82,6 +82,7 @@ func ruleOf(reason, cause string) string {
 		kueue.ReasonLocalQueueStopped:             "spec.stopPolicy of its LocalQueue",
 		kueue.ReasonNodeFailures:                  "the health of its nodes",
 		kueue.ReasonNodesRefused:                  "what the scheduler checks of nodes",
+		kueue.ReasonHang:                          kueue.OnHangAnnotation + " of the job",
 		kueue.ReasonDeactivated:                   "spec.active of its Workload",
 		kueue.ReasonRequeuingLimitExceeded:        "waitForPodsReady.requeuingStrategy.backoffLimitCount of the configuration",
 		kueue.ReasonMaximumExecutionTimeExceeded:  "spec.maximumExecutionTimeSeconds of its Workload",

@@ -95,7 +95,7 @@ func unusedRights() []exception {
 		{`: patch topologies`, "of those that a flavor names, and these tests have none"},
 		{`: (create|delete|get|list|watch|patch) (composite)?podgroups(/status)?\.scheduling\.k8s\.io`, "the API server that is looked at does not serve them: TestNativeGangs has a cluster of its own"},
 		{`: update podtemplates`, "one that an attempt which was cut off has left"},
-		{`: delete jobhistories`, "after weeks"},
+		{`: delete job(histories|evidences)`, "after weeks"},
 		{`: get priorityclasses`, "where the cache does not have one"},
 		{`: get workloadpriorityclasses`, "where the cache does not have one"},
 		{`mlbatch-controller: delete appwrappers`, "when a job and all that is left of it is to be deleted some time after its end, which an administrator chooses"},

@@ -17,7 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	past "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
 // checkedQueue is a queue whose workloads need the word of the check "budget",
@@ -317,6 +320,44 @@ func TestMaximumExecutionTime(t *testing.T) {
 		"its time is over",
 		func() string { return gone(t, admin, "brief", "DeactivatedDueToMaximumExecutionTimeExceeded") },
 	)
+	awaitEmpty(t, "blue")
+}
+
+// TestHang: a pod lives on and takes no step any more. What it said is kept before its job is stopped and begins anew.
+func TestHang(t *testing.T) {
+	awaitEmpty(t, "blue")
+	admin := user(t, "")
+	const states = "a: b}, annotations: {mlbatch.dev/progress-every: 5s, mlbatch.dev/progress-first: 5m, mlbatch.dev/on-hang: Restart"
+	create(t, admin, fmt.Sprintf(limitedJob, "hanging", states, ""), "blue")
+	eventually(t, "it runs", func() string { return jobRuns(t, "hanging", 1) })
+	first := pods(t, "blue", "hanging")[0]
+	for _, step := range []string{"1", "2"} {
+		act(t, admin, &first, map[string]string{kueue.StepAnnotation: step})
+	}
+	eventually(t, "it is stopped and runs again", func() string {
+		shown := typed[why.Details](t, "alice", "show", "blue/hanging")
+		if shown.Attempts == nil || len(shown.Attempts.Attempts.Attempts) < 2 {
+			return "it has not hung yet: " + shown.Progress
+		}
+		return jobRuns(t, "hanging", 1)
+	})
+	hung := typed[why.Details](t, "alice", "show", "blue/hanging").Attempts.Attempts.Attempts[0]
+	if hung.Category != string(core.CategoryHang) {
+		t.Errorf("its first attempt is %+v", hung)
+	}
+	var kept past.JobEvidenceList
+	if err := user(
+		t,
+		"alice",
+	).List(t.Context(), &kept, client.InNamespace("blue")); err != nil ||
+		len(kept.Items) != 1 {
+		t.Fatalf("kept is %+v (%v)", kept.Items, err)
+	}
+	if e := &kept.Items[0]; e.CreationTimestamp.After(hung.End.Time) || e.Ranks[0].Pod != first.Name ||
+		e.Ranks[0].Step == nil || *e.Ranks[0].Step != 2 || e.Ranks[0].Log == "" {
+		t.Errorf("kept is %+v, it was stopped at %s", e, hung.End)
+	}
+	typing(t, "alice", "rank 0: pod "+first.Name, "logs", "blue/hanging", "--evidence")
 	awaitEmpty(t, "blue")
 }
 

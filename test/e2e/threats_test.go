@@ -732,6 +732,7 @@ func TestTheLedgerIsNotTheirs(t *testing.T) {
 	for _, who := range []string{"alice", "system:serviceaccount:blue:default"} {
 		for _, r := range []struct{ group, resource, sub, namespace string }{
 			{"mlbatch.dev", "jobhistories", "", "blue"},
+			{"mlbatch.dev", "jobevidences", "", "blue"},
 			{"mlbatch.dev", "jobrecoveries", "", "blue"},
 			{"kueue.x-k8s.io", "workloads", "status", "blue"},
 			{"kueue.x-k8s.io", "localqueues", "", "blue"},
@@ -1071,7 +1072,7 @@ func TestNothingIsSeenOfOthers(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"/metrics", "/logs", "/debug/pprof/", "/apis/kueue.x-k8s.io/v1beta2/workloads", "/api/v1/pods", "/api/v1/events", "/api/v1/namespaces/red/events", "/apis/mlbatch.dev/v1alpha1/namespaces/red/jobhistories", "/apis/mlbatch.dev/v1alpha1/namespaces/red/jobrecoveries"} {
+	for _, path := range []string{"/metrics", "/logs", "/debug/pprof/", "/apis/kueue.x-k8s.io/v1beta2/workloads", "/api/v1/pods", "/api/v1/events", "/api/v1/namespaces/red/events", "/apis/mlbatch.dev/v1alpha1/namespaces/red/jobhistories", "/apis/mlbatch.dev/v1alpha1/namespaces/red/jobevidences", "/apis/mlbatch.dev/v1alpha1/namespaces/red/jobrecoveries"} {
 		if got := fetch(t, web, http.MethodGet, cfg.Host+path, ""); !strings.HasPrefix(got, "403") {
 			t.Errorf("%s answers alice: %.200s", path, got)
 		}

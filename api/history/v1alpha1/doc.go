@@ -13,12 +13,15 @@ import (
 // GroupVersion names this version of the API.
 var GroupVersion = schema.GroupVersion{Group: "mlbatch.dev", Version: "v1alpha1"}
 
-// Resource is what the API calls JobHistories.
-const Resource = "jobhistories"
+// What the API calls JobHistories and JobEvidences.
+const (
+	Resource         = "jobhistories"
+	EvidenceResource = "jobevidences"
+)
 
 // AddToScheme adds the kinds of this version to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &JobHistory{}, &JobHistoryList{})
+	s.AddKnownTypes(GroupVersion, &JobHistory{}, &JobHistoryList{}, &JobEvidence{}, &JobEvidenceList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

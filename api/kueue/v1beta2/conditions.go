@@ -35,6 +35,9 @@ const (
 	// WorkloadAttempts: it was stopped at least once. Its message lists the last attempts, and sums up those
 	// before; its reason is the category of what ended the last one.
 	WorkloadAttempts = "mlbatch.dev/Attempts"
+	// WorkloadProgressing: the job states how often it takes a step, and does. Its message says which step and when;
+	// False is that there was none for too long.
+	WorkloadProgressing = "mlbatch.dev/Progressing"
 	// WorkloadFinished: the job ended for good.
 	WorkloadFinished = "Finished"
 )
@@ -56,6 +59,15 @@ const (
 	ReasonWaitingForPodsReady          = "WaitingForPodsReady"
 	ReasonAdmissionGated               = "AdmissionGated"
 	ReasonOnHold                       = "OnHold"
+)
+
+// Reasons of Progressing.
+const (
+	ReasonProgress = "Progress"
+	// ReasonNoProgress: it hangs, and goes on to do so unless somebody stops it.
+	ReasonNoProgress = "NoProgress"
+	// ReasonRestartDue: it hangs, what there is to know of that is kept, and it is to be restarted.
+	ReasonRestartDue = "RestartDue"
 )
 
 // Reasons of Admitted.
@@ -83,7 +95,9 @@ const (
 	ReasonLocalQueueStopped   = "LocalQueueStopped"
 	ReasonNodeFailures        = "NodeFailures"
 	// ReasonNodesRefused: the nodes that were chosen for it refused its pods.
-	ReasonNodesRefused    = "NodesRefused"
+	ReasonNodesRefused = "NodesRefused"
+	// ReasonHang: it made no progress for longer than it had stated, and asks to be restarted then.
+	ReasonHang            = "Hang"
 	ReasonFlavorMigration = "FlavorMigration"
 	ReasonDeactivated     = "Deactivated"
 	// ReasonDeactivatedDueTo is followed by a reason of DeactivationTarget.

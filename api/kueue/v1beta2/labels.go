@@ -140,6 +140,22 @@ const (
 	// continue on other nodes, so that a gang that has quota has the nodes it needs, in one rack say. Each is relocated once
 	// at most.
 	RelocationsPerHourAnnotation = "mlbatch.dev/relocations-per-hour"
+	// ProgressEveryAnnotation, on a job, is how often it takes a step, pauses included, a duration such as "5m": one that
+	// takes none for longer hangs. ProgressFirstAnnotation is how long the first step may take once all pods run.
+	ProgressEveryAnnotation = "mlbatch.dev/progress-every"
+	ProgressFirstAnnotation = "mlbatch.dev/progress-first"
+	// ProgressLogAnnotation, on a job, is a regular expression (RE2) of lines of the log of its first pod that tell of a
+	// step. Its first group is the number of the step; without one each line that matches is a step.
+	ProgressLogAnnotation = "mlbatch.dev/progress-log"
+	// OnHangAnnotation, on a job, is what is done when it hangs: OnHangObserve, which is the default, or OnHangRestart.
+	// HangRestartsAnnotation is how often it is restarted for that at most.
+	OnHangAnnotation       = "mlbatch.dev/on-hang"
+	OnHangObserve          = "Observe"
+	OnHangRestart          = "Restart"
+	HangRestartsAnnotation = "mlbatch.dev/hang-restarts"
+	// StepAnnotation, on a pod, is the last step that it has taken, a number above 0 that grows. The pod writes it, or
+	// whoever watches it.
+	StepAnnotation = "mlbatch.dev/step"
 	// SubmittedAtAnnotation on a job and its Workload is when the job was created,
 	// in RFC 3339 with nanoseconds: object metadata has seconds only, and jobs
 	// submitted within one are to start in their order. The webhook sets it.

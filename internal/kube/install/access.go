@@ -32,6 +32,8 @@ const (
 	// HistoryRole lets read what is kept of jobs of a namespace that ended. Nobody but the
 	// controller writes it.
 	HistoryRole = "mlbatch-history-viewer"
+	// EvidenceRole lets read what is kept of jobs of a namespace that hung, part of Kubernetes' own roles alone.
+	EvidenceRole = "mlbatch-evidence-viewer"
 	// LeaderElectionRole lets them elect a leader in mlbatch's namespace.
 	LeaderElectionRole = "kueue-leader-election-role"
 )
@@ -160,6 +162,11 @@ func accessRoles(all jobs.Kinds, namespace string) []client.Object {
 			allow(history.GroupVersion.Group, read(), history.Resource, recovery.Resource),
 		},
 	), append(everyone(), batchAdminLabel, batchUserLabel)...))
+	// It has ends of logs: for those who may read logs, as Kubernetes' own roles let them.
+	objects = append(objects, labeled(clusterRole(
+		EvidenceRole,
+		[]rbacv1.PolicyRule{allow(history.GroupVersion.Group, read(), history.EvidenceResource)},
+	), everyone()...))
 	objects = append(objects, labeled(clusterRole(
 		"mlbatch-autoscaler-editor-role",
 		[]rbacv1.PolicyRule{

@@ -227,7 +227,7 @@ func editRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		allow(podmeta.NativeGroup, read(), "workloads"),
 		allow("kueue.x-k8s.io", read(), "localqueues", "workloads"),
 		allow("kueue.x-k8s.io", []string{"patch"}, "workloads"), // spec.active only: see holdGuards
-		allow(history.GroupVersion.Group, read(), history.Resource, recovery.Resource),
+		allow(history.GroupVersion.Group, read(), history.Resource, history.EvidenceResource, recovery.Resource),
 		// What mlbatch made for a job, and what NVIDIA's driver says of it.
 		allow(jobs.ComputeDomainGVK().Group, read(), "computedomains"),
 		allow(
@@ -337,6 +337,8 @@ func controllerRules(all jobs.Kinds) []rbacv1.PolicyRule {
 			"resourceflavors/finalizers",
 		),
 		allow(history.GroupVersion.Group, []string{"create", "delete", "get", "list", "update"}, history.Resource),
+		// What was found of jobs that hang: written once, and gone with the history.
+		allow(history.GroupVersion.Group, []string{"create", "delete", "list"}, history.EvidenceResource),
 		allow(recovery.GroupVersion.Group, []string{"create", "get", "update"}, recovery.Resource),
 		allow("", read(), "pods", "namespaces"),
 		// Of what serves, and has no pods yet, views tell why.
@@ -390,6 +392,8 @@ func teamRules(all jobs.Kinds) []rbacv1.PolicyRule {
 	rules := []rbacv1.PolicyRule{
 		allow("", []string{"create", "delete", "update"}, "podtemplates"),
 		allow("", []string{"create"}, "pods/eviction"),
+		// Of jobs that state how their logs tell of steps, and of those that hang: see controllers/progress.
+		allow("", []string{"get"}, "pods/log"),
 		// It starts and stops pods that are queued by themselves.
 		allow("", []string{"patch"}, "pods"),
 		allow("", []string{"patch"}, "pods/status"),

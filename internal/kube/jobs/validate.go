@@ -44,7 +44,8 @@ func ValidateLabels(o metav1.Object) field.ErrorList {
 			field.Invalid(field.NewPath("metadata", "annotations").Key(kueue.AfterAnnotation), list, err.Error()),
 		)
 	}
-	return errs
+	_, wrong := StepsOf(o)
+	return append(errs, wrong...)
 }
 
 // PrebuiltAt is the name of a job's prebuilt Workload and where it says so.

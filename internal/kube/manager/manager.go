@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -23,6 +24,7 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -53,6 +55,7 @@ import (
 	healthcontroller "github.com/mlbatch/mlbatch/internal/kube/controllers/nodehealth"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/operator"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/podgroup"
+	"github.com/mlbatch/mlbatch/internal/kube/controllers/progress"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/provisioning"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/queues"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/rights"
@@ -861,6 +864,9 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 	if err != nil {
 		return fmt.Errorf("add the history of jobs: %w", err)
 	}
+	if err := steps(mgr, queued, counters); err != nil {
+		return err
+	}
 	if err := dependency.SetupWithManager(
 		mgr,
 		dependency.Options{Client: shared.Client, Live: shared.Live, Recorder: shared.Recorder, Kinds: opts.Kinds},
@@ -884,6 +890,28 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 		awcontroller.Options{Schedulers: opts.Schedulers, Policy: policy(opts.Limits), Retries: opts.Retries},
 	); err != nil {
 		return fmt.Errorf("add AppWrappers: %w", err)
+	}
+	return nil
+}
+
+// steps adds what finds jobs that hang.
+func steps(mgr manager.Manager, queued jobs.Kinds, counters *metrics.Metrics) error {
+	pods, err := kubernetes.NewForConfig(mgr.GetConfig())
+	if err != nil {
+		return fmt.Errorf("add what reads logs: %w", err)
+	}
+	err = progress.SetupWithManager(mgr, progress.Options{
+		Client:   mgr.GetClient(),
+		Clock:    clock.RealClock{},
+		Recorder: mgr.GetEventRecorder("mlbatch"),
+		Kinds:    queued,
+		Hung:     counters.Hung,
+		Log: func(ctx context.Context, namespace, pod string, o *corev1.PodLogOptions) (io.ReadCloser, error) {
+			return pods.CoreV1().Pods(namespace).GetLogs(pod, o).Stream(ctx)
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("add what finds jobs that hang: %w", err)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 )
 
 // attempts counts the attempts of jobs that ended, when their jobs are recorded: only then it is known of
@@ -11,6 +12,7 @@ import (
 type attempts struct {
 	ended                              *prometheus.CounterVec
 	gpuSeconds, lost, wall, productive *prometheus.CounterVec
+	hangs                              *prometheus.CounterVec
 }
 
 func newAttempts(b *builder) attempts {
@@ -37,7 +39,25 @@ func newAttempts(b *builder) attempts {
 			"Seconds of these in which jobs ran and that were not lost.",
 			"cluster_queue",
 		),
+		hangs: b.queueCounter(
+			"job_hangs_total",
+			"Jobs that made no progress for longer than they had stated, by what was done: Restarted or Observed.",
+			"cluster_queue",
+			"action",
+		),
 	}
+}
+
+// Hung counts a job that hangs, once it is settled whether it is restarted.
+func (m *Metrics) Hung(w *kueue.Workload, restart bool) { //nolint:revive // a fact
+	if w.Status.Admission == nil {
+		return
+	}
+	action := "Observed"
+	if restart {
+		action = "Restarted"
+	}
+	m.jobAttempts.hangs.WithLabelValues(string(w.Status.Admission.ClusterQueue), action).Inc()
 }
 
 // JobEnded counts the attempts of a job that is recorded.

@@ -233,6 +233,7 @@ func everything(m *metrics.Metrics) {
 		map[string]int{"f": 1},
 		[]nodehealth.State{nodehealth.Healthy},
 	)
+	m.Hung(&kueue.Workload{Status: kueue.WorkloadStatus{Admission: &kueue.Admission{ClusterQueue: "q"}}}, true)
 	m.Attempted(metrics.Success, time.Millisecond)
 	m.QuotaReserved(w, time.Second)
 	m.Admitted(w, time.Second)

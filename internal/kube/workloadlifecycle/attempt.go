@@ -38,7 +38,7 @@ func endAttempt(w *kueue.Workload, next *kueue.WorkloadStatus, now time.Time, e 
 		c != nil {
 		cause = c.Reason
 	}
-	a.FailedNodes = view.SomeNodes(e.Nodes)
+	a.FailedNodes, a.Pod, a.Rank = view.SomeNodes(e.Nodes), e.Pod, e.Rank
 	category := core.CategoryOf(core.Evidence{Evicted: reason, Cause: cause})
 	if cause != "" {
 		reason = cause

@@ -18,8 +18,10 @@ type Eviction struct {
 	// Reason of the condition Evicted, Cause a finer one within it, or "".
 	Reason, Cause string
 	Message       string
-	// Nodes are those that are the cause.
+	// Nodes are those that are the cause; Pod and its Rank, if one is.
 	Nodes []string
+	Pod   string
+	Rank  *int32
 	// Unbegun: no pod of it has run, so that no attempt ends.
 	Unbegun bool
 }
@@ -60,7 +62,8 @@ func Reserve(
 		kueue.WorkloadEvicted, kueue.WorkloadPreempted, kueue.WorkloadNodesKept)
 	set.Ungated()
 	next.UnhealthyNodes = nil
-	if next.RequeueState != nil { // its count goes on, should it happen again
+	apimeta.RemoveStatusCondition(&next.Conditions, kueue.WorkloadProgressing) // it begins anew
+	if next.RequeueState != nil {                                              // its count goes on, should it happen again
 		next.RequeueState.RequeueAt = nil
 	}
 }
@@ -164,6 +167,7 @@ func hasToWait(reason string, r *kueue.RequeueState) bool {
 func unreserve(w *kueue.Workload, next *kueue.WorkloadStatus, now time.Time, reason, message string) {
 	leaveAdmitted(w, next, now)
 	next.Admission, next.UnhealthyNodes = nil, nil
+	apimeta.RemoveStatusCondition(&next.Conditions, kueue.WorkloadProgressing)
 	set := NewConditions(w, next, now)
 	set.Set(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, reason, message)
 	set.Unreserved()

@@ -149,6 +149,7 @@ func rules() []func(Facts) (Write, bool) {
 		stopped,      // its queue was stopped before it was admitted
 		admission,    // checks came, went or said yes
 		executionTime,
+		hung, // it takes no steps any more
 		podsTimeout,
 		requeue,
 		lapse,

@@ -45,6 +45,7 @@ func admitted(p JobObjects, j view.Standing, e *Explanation) {
 	e.retried(&p)
 	e.pastAttempts(p.attempts(nil))
 	e.pods(p, j)
+	e.progressed(p)
 	if p.Stays != nil {
 		e.say("It should have left its node, %s ago: %s", p.ago(gather.When(p.Stays)), p.Stays.Message)
 	}

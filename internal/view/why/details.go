@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
@@ -54,6 +55,9 @@ type Details struct {
 	*view.Attempts
 	// Retries is what is left of its retries; nil if nothing is to be told of them.
 	Retries *Retries `json:"retries,omitempty"`
+	// Progress says how the steps go of a job that states how often it takes one; Hangs is that it takes none.
+	Progress string `json:"progress,omitempty"`
+	Hangs    bool   `json:"hangs,omitempty"`
 	// Failure is how the first pod failed that did.
 	Failure *Failure `json:"failure,omitempty"`
 	Roles   []Role   `json:"roles,omitempty"`
@@ -189,6 +193,9 @@ func shownOf(p *JobObjects, j *view.Standing) *Details {
 	}
 	if !j.Since.IsZero() {
 		out.Since = new(j.Since.UTC())
+	}
+	if c := p.progress(); c != nil {
+		out.Progress, out.Hangs = c.Message, c.Status == metav1.ConditionFalse
 	}
 	if w := p.Workload; w != nil {
 		out.Workload, out.Priority = w.Name, w.Spec.Priority

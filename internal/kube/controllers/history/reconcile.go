@@ -471,5 +471,5 @@ func (r *reconciler) pruneAll(ctx context.Context) error {
 	for _, pages := range byNamespace { // each by itself
 		errs = append(errs, r.prune(ctx, pages))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, r.pruneEvidence(ctx))...)
 }
