@@ -259,7 +259,7 @@ func (r *reconciler) gatherComposite(
 	s.fault = composite.AsFault(err)
 	switch {
 	case s.fault != nil:
-		return s, nil
+		return s, nil //nolint:nilerr // it is told to those who wait
 	case err != nil || gang == nil:
 		return s, err
 	}

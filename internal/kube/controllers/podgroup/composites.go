@@ -34,7 +34,7 @@ func (r *reconciler) regroup(ctx context.Context, s *facts) (bool, error) {
 			if f := composite.AsFault(err); f != nil {
 				s.unit.AtLeast(1, f.Why)
 				s.move = nil
-				return false, nil
+				return false, nil //nolint:nilerr // it is told to those who wait
 			}
 			if err != nil {
 				return false, err
@@ -98,7 +98,7 @@ func (r *reconciler) openComposite(ctx context.Context, s *facts) error {
 	}
 	if f := composite.AsFault(err); f != nil {
 		s.unit.AtLeast(1, f.Why)
-		return nil
+		return nil //nolint:nilerr // so is this
 	}
 	return err
 }
