@@ -19,7 +19,6 @@ import (
 
 	aw "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/sakkara"
 )
@@ -156,7 +155,7 @@ func TestJobOfAGroup(t *testing.T) {
 	}
 }
 
-// admitted reserves quota for the only Workload, running lets its Job have pods.
+// admit changes the status of the only Workload.
 func (b bench) admit(t *testing.T, change ...func(*kueue.Workload)) {
 	t.Helper()
 	w := b.only(t)
@@ -401,5 +400,4 @@ func TestGroupOfAJobThatCouldNotStart(t *testing.T) {
 	if got := b.messages(); !strings.Contains(got, "DeletedWorkload") {
 		t.Errorf("it was mended: %s", got)
 	}
-	var _ jobs.Object = j
 }
