@@ -16,7 +16,7 @@ import (
 )
 
 // Cluster is what the agent asks of the API server and tells it.
-type Cluster interface {
+type Cluster interface { //nolint:interfacebloat // all that the agent may do
 	// Node is a node.
 	Node(ctx context.Context, name string) (*Node, error)
 	// Patch merges something into a node, and fails with ErrConflict if it has changed since it was read.
@@ -110,7 +110,7 @@ func (a *API) call(ctx context.Context, verb, path string, query url.Values, bod
 	}
 	to := a.base.JoinPath(path)
 	to.RawQuery = query.Encode()
-	r, err := http.NewRequestWithContext(ctx, verb, to.String(), data)
+	r, err := http.NewRequestWithContext(ctx, verb, to.String(), data) //nolint:gosec // to the API server
 	if err != nil {
 		return fmt.Errorf("make a request: %w", err)
 	}
@@ -119,7 +119,7 @@ func (a *API) call(ctx context.Context, verb, path string, query url.Values, bod
 	if verb == http.MethodPatch {
 		r.Header.Set("Content-Type", "application/merge-patch+json")
 	}
-	answer, err := a.client.Do(r)
+	answer, err := a.client.Do(r) //nolint:gosec // to the API server
 	if err != nil {
 		return fmt.Errorf("ask the API server: %w", err)
 	}

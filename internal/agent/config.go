@@ -21,9 +21,9 @@ type Config struct {
 	// Checks are run periodically, by name.
 	Checks []string `json:"checks,omitempty"`
 	// Every is the period of the checks, drawn out by a tenth at most so that not all nodes check at once.
-	Every metav1.Duration `json:"every,omitempty"`
+	Every metav1.Duration `json:"every"`
 	// DeepEvery is the period of the deep test of nodes whose GPUs nobody uses; 0 is never.
-	DeepEvery metav1.Duration `json:"deepEvery,omitempty"`
+	DeepEvery metav1.Duration `json:"deepEvery"`
 	// DeepLevel is that of dcgmi diag in deep tests: 2 to 4.
 	DeepLevel int `json:"deepLevel,omitempty"`
 	// FatalTests are names of DCGM's tests whose failure takes what runs off the GPU.

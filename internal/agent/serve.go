@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/big"
 	"net/http"
 	"net/url"
@@ -276,8 +277,7 @@ func (s *Server) asked(r *http.Request, u *User, names []string) (Request, []str
 
 // fail answers a mistake.
 func fail(w http.ResponseWriter, err error) {
-	var r *refused
-	if errors.As(err, &r) {
+	if r, is := errors.AsType[*refused](err); is {
 		http.Error(w, r.text, r.code)
 		return
 	}
@@ -334,7 +334,7 @@ func (s *Server) single(w http.ResponseWriter, r *http.Request, u *User, name st
 
 func writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // who asked may have gone
+	_ = json.NewEncoder(w).Encode(v) //nolint:errchkjson // who asked may have gone
 }
 
 // hosts are the nodes that a request is about: those that it lists, those of a job and those with a label, together.
@@ -494,11 +494,9 @@ func (s *Server) fanOut(
 			default:
 				a.endpoint = agents[at].Address
 				to := url.Values{"host": {h}}
-				for k, v := range query {
-					to[k] = v
-				}
+				maps.Copy(to, query)
 				a.url = "/status?" + to.Encode()
-				got, failed := s.askPeer(ctx, agents[at], to, slices.ContainsFunc(names, heavyName))
+				got, failed := s.askPeer(ctx, agents[at], to, names)
 				if a.Answer = got; failed != nil {
 					a.Error = reading.Readable(failed.Error(), 160)
 				}
@@ -522,9 +520,9 @@ func plainNames(names []string) []string {
 }
 
 // askPeer asks another agent about its own node.
-func (s *Server) askPeer(ctx context.Context, p Peer, query url.Values, heavy bool) (Answer, error) {
+func (s *Server) askPeer(ctx context.Context, p Peer, query url.Values, names []string) (Answer, error) {
 	verb := http.MethodGet
-	if heavy {
+	if slices.ContainsFunc(names, heavyName) {
 		verb = http.MethodPost
 	}
 	a := Answer{Node: p.Node}

@@ -147,7 +147,7 @@ func TestAnAgentRunsToolsAndTellsItsNode(t *testing.T) {
 			filepath.Join(dir, name),
 			[]byte("#!/bin/sh\n"+text),
 			0o700,
-		); err != nil { //nolint:gosec // a program
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -200,7 +200,7 @@ func TestAProgramThatHangsIsKilledWithAllThatItStarted(t *testing.T) {
 		filepath.Join(dir, dcgmi),
 		[]byte("#!/bin/sh\necho partly\nsleep 600 &\nsleep 600\n"),
 		0o700,
-	); err != nil { //nolint:gosec // a program
+	); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))

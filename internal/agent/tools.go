@@ -70,9 +70,9 @@ func (p *Programs) Run(ctx context.Context, tool string, args ...string) Output 
 	go func() {
 		err := cmd.Wait()
 		p.mu.Lock()
+		defer p.mu.Unlock()
 		delete(p.stuck, tool)
-		p.mu.Unlock()
-		ended <- err
+		ended <- err // there is room
 	}()
 	const grace = 3 * time.Second
 	select {
@@ -88,7 +88,8 @@ func (p *Programs) Run(ctx context.Context, tool string, args ...string) Output 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	select {
-	case <-ended:
+	case err := <-ended:
+		return out.output(ctx, tool, err)
 	default:
 		p.stuck[tool] = true
 	}

@@ -138,8 +138,8 @@ func TestGPUsAreJudgedByWhatNvidiaSMITells(t *testing.T) {
 
 func TestAnAnswerThatIsCutOffCountsAsFarAsItGoes(t *testing.T) {
 	whole := smi(8, only(1, "pending>No", "pending>Yes"))
-	at := strings.Index(whole, "00000000:1C")
-	gpus, err := NVIDIA([]byte(whole[:at]), 0)
+	before, _, _ := strings.Cut(whole, "00000000:1C")
+	gpus, err := NVIDIA([]byte(before), 0)
 	if len(gpus) != 3 || err == nil {
 		t.Errorf("%d GPUs and %v, want the three before the cut, and an error", len(gpus), err)
 	}
@@ -171,9 +171,8 @@ func TestADriverThatDoesNotAnswerIsToldFromAGPUThatIsLost(t *testing.T) {
 	if !errors.As(err, &gone) || gone.Bus != "00000000:c1:00.0" {
 		t.Errorf("a lost GPU is %v", err)
 	}
-	var driver *DriverError
 	_, err = NVIDIA([]byte("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n"), 9)
-	if !errors.As(err, &driver) {
+	if _, is := errors.AsType[*DriverError](err); !is {
 		t.Errorf("no driver is %v", err)
 	}
 }
