@@ -24,7 +24,7 @@ func (e *Explanation) progressed(p JobObjects) {
 	case c.Status == metav1.ConditionTrue:
 		e.say("Its last progress that was noted is %s", c.Message)
 	default:
-		e.say("It hangs since %s ago: %s", p.ago(c.LastTransitionTime.Time), c.Message)
+		e.say("It hangs, which was found %s ago: %s", p.ago(c.LastTransitionTime.Time), c.Message)
 		e.Helps = fmt.Sprintf(
 			"read what its pods said last: mlbatch logs %s/%s --evidence",
 			p.Asked.Namespace,
