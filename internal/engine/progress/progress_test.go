@@ -16,7 +16,7 @@ func at(d time.Duration) time.Time { return noon.Add(d) }
 
 // TestJudge: who takes a step in time is fine, and who does not for half as long again as stated hangs.
 func TestJudge(t *testing.T) {
-	const min = time.Minute
+	const minute = time.Minute
 	for name, x := range map[string]struct {
 		why     string
 		began   time.Time
@@ -27,16 +27,16 @@ func TestJudge(t *testing.T) {
 		again   time.Time
 	}{
 		"pods do not run":   {why: "nothing is judged before", now: 24 * time.Hour, want: Starting},
-		"first step":        {why: "it may take its time", began: noon, now: 29 * min, want: Starting, again: at(30 * min)},
-		"no first step":     {why: "but no longer than stated", began: noon, now: 30 * min, want: Hung},
-		"a step":            {began: noon, mark: Mark{1, at(min)}, now: 5 * min, want: Fine, again: at(min + 450*time.Second)},
-		"late":              {why: "that may happen", began: noon, mark: Mark{1, at(min)}, now: 6 * min, want: Late, again: at(min + 450*time.Second)},
+		"first step":        {why: "it may take its time", began: noon, now: 29 * minute, want: Starting, again: at(30 * minute)},
+		"no first step":     {why: "but no longer than stated", began: noon, now: 30 * minute, want: Hung},
+		"a step":            {began: noon, mark: Mark{1, at(minute)}, now: 5 * minute, want: Fine, again: at(minute + 450*time.Second)},
+		"late":              {why: "that may happen", began: noon, mark: Mark{1, at(minute)}, now: 6 * minute, want: Late, again: at(minute + 450*time.Second)},
 		"just before":       {began: noon, mark: Mark{1, at(0)}, now: 450*time.Second - 1, want: Late, again: at(450 * time.Second)},
 		"hung":              {began: noon, mark: Mark{1, at(0)}, now: 450 * time.Second, want: Hung},
-		"nobody watched":    {why: "a laptop was asleep", began: noon, watched: at(time.Hour), mark: Mark{1, at(0)}, now: time.Hour + min, want: Fine, again: at(time.Hour + 450*time.Second)},
+		"nobody watched":    {why: "a laptop was asleep", began: noon, watched: at(time.Hour), mark: Mark{1, at(0)}, now: time.Hour + minute, want: Fine, again: at(time.Hour + 450*time.Second)},
 		"watched long":      {began: noon, watched: at(-time.Hour), mark: Mark{1, at(0)}, now: 450 * time.Second, want: Hung},
-		"began in future":   {why: "a clock was set back", began: at(time.Hour), now: 0, want: Starting, again: at(90 * min)},
-		"nobody saw it run": {why: "the first step, too", began: noon, watched: at(time.Hour), now: time.Hour, want: Starting, again: at(90 * min)},
+		"began in future":   {why: "a clock was set back", began: at(time.Hour), now: 0, want: Starting, again: at(90 * minute)},
+		"nobody saw it run": {why: "the first step, too", began: noon, watched: at(time.Hour), now: time.Hour, want: Starting, again: at(90 * minute)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := Judge(five, x.began, x.watched, x.mark, at(x.now)); got != (Verdict{x.want, x.again}) {
@@ -96,7 +96,7 @@ func TestBehind(t *testing.T) {
 func days(r *rand.Rand, rule Rule, length, hang time.Duration) time.Time {
 	ranks := make([]Report, 1+r.IntN(8))
 	for i := range ranks {
-		ranks[i] = Report{Rank: int32(i)} //nolint:gosec // few
+		ranks[i] = Report{Rank: int32(i)}
 	}
 	var m Mark
 	now, step, end := noon, int64(0), at(length)

@@ -33,8 +33,9 @@ const (
 	LongestProgress     = 7 * 24 * time.Hour
 	// DefaultFirstProgress is how long the first step may take.
 	DefaultFirstProgress = 30 * time.Minute
-	// DefaultHangRestarts and MostHangRestarts are how often a job is restarted because it hangs.
-	DefaultHangRestarts, MostHangRestarts = 3, 100
+	// DefaultHangRestarts is how often a job is restarted because it hangs, MostHangRestarts what it may say instead.
+	DefaultHangRestarts = 3
+	MostHangRestarts    = 100
 	// longestExpression is how long an expression may be.
 	longestExpression = 256
 )

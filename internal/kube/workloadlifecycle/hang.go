@@ -5,7 +5,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/view"
@@ -57,7 +56,7 @@ func hung(f Facts) (Write, bool) {
 	}
 	e := Eviction{Reason: kueue.ReasonHang, Message: fmt.Sprintf("It hangs: %s", c.Message)}
 	if p, ok := view.ReadProgress(c.Message); ok && p.Slowest != nil {
-		e.Pod, e.Rank, e.Nodes = p.Slowest.Pod, ptr.To(p.Slowest.Rank), []string{p.Slowest.Node}
+		e.Pod, e.Rank, e.Nodes = p.Slowest.Pod, new(p.Slowest.Rank), []string{p.Slowest.Node}
 	}
 	next := w.Status.DeepCopy()
 	told := Evict(w, next, f.Now, e)

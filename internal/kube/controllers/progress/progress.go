@@ -18,6 +18,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -274,10 +275,12 @@ func (r *reconciler) job(ctx context.Context, w *kueue.Workload) (client.Object,
 		o,
 		client.UnsafeDisableDeepCopy,
 	)
-	if client.IgnoreNotFound(err) != nil {
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil //nolint:nilnil // see above
+	case err != nil:
 		return nil, fmt.Errorf("read %s %s/%s: %w", owner.Kind, w.Namespace, owner.Name, err)
-	}
-	if err != nil || o.GetUID() != owner.UID {
+	case o.GetUID() != owner.UID:
 		return nil, nil //nolint:nilnil // see above
 	}
 	return o, nil

@@ -57,13 +57,13 @@ func newBench(t *testing.T, pods int, states map[string]string) *bench {
 				{APIVersion: "batch/v1", Kind: "Job", Name: "train", UID: "j", Controller: new(true)},
 			},
 		},
-		Spec: kueue.WorkloadSpec{PodSets: []kueue.PodSet{{Name: "main", Count: int32(pods)}}}, //nolint:gosec // few
+		Spec: kueue.WorkloadSpec{PodSets: []kueue.PodSet{{Name: "main", Count: int32(pods)}}},
 		Status: kueue.WorkloadStatus{
 			Admission: &kueue.Admission{
 				ClusterQueue: "q",
 				PodSetAssignments: []kueue.PodSetAssignment{
 					{Name: "main", Count: new(int32(pods))},
-				}, //nolint:gosec // few
+				},
 			},
 			Conditions: []metav1.Condition{
 				{Type: kueue.WorkloadAdmitted, Status: metav1.ConditionTrue, Reason: "Admitted", LastTransitionTime: now},

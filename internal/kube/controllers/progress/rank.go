@@ -44,7 +44,7 @@ func ranked(w *kueue.Workload, pods []corev1.Pod) []rank {
 		)
 	})
 	for i := range out {
-		out[i].rank = int32(i) //nolint:gosec // the API bounds the number of pods
+		out[i].rank = int32(i)
 	}
 	return out
 }
