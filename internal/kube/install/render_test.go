@@ -609,7 +609,7 @@ func TestWithoutScheduler(t *testing.T) {
 	}
 	for _, s := range render(t, own).stages {
 		for _, o := range s.Objects {
-			if o.GetKind() == "MutatingWebhookConfiguration" && strings.Contains(fmt.Sprint(o.Object), "sakkara") {
+			if o.GetKind() == "MutatingWebhookConfiguration" && strings.Contains(fmt.Sprint(o.Object), ",sakkara") {
 				t.Error("the webhook takes pods of Sakkara for those of mlbatch's scheduler")
 			}
 		}
