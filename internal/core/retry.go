@@ -131,8 +131,14 @@ func (f *Failure) Disrupts() bool {
 		return true
 	case CategoryStorageFailure:
 		return f.Pressure
-	case CategoryUserError, CategoryCrash, CategoryOutOfMemory, CategoryStartFailure, CategoryTimeLimit,
-		CategoryStopped, CategoryUnknown:
+	case CategoryUserError,
+		CategoryCrash,
+		CategoryOutOfMemory,
+		CategoryStartFailure,
+		CategoryHang,
+		CategoryTimeLimit,
+		CategoryStopped,
+		CategoryUnknown:
 	}
 	return false
 }

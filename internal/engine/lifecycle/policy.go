@@ -60,7 +60,7 @@ func Defaults() Policy {
 }
 
 // retries is what the parameters say of retries.
-func (p *Policy) retries() *core.RetryPolicy {
+func (p Policy) retries() *core.RetryPolicy {
 	return &core.RetryPolicy{Rules: p.RetryRules, Limit: p.RetryLimit, Disruptions: p.Disruptions}
 }
 

@@ -83,18 +83,18 @@ func (f Finding) Words() string {
 }
 
 // key tells findings apart that have no time of their own.
-func (f Finding) key() string { return cut(string(f.Source)+"/"+f.Name+"/"+f.Device, mostMessage) }
+func (f Finding) key() string { return cut(string(f.Source) + "/" + f.Name + "/" + f.Device) }
 
 // same reports whether two findings differ in words at most.
 func (f Finding) same(o Finding) bool {
 	return f.key() == o.key() && f.Severity == o.Severity && f.Since.Equal(o.Since)
 }
 
-func cut(text string, most int) string {
-	if len(text) <= most {
+func cut(text string) string {
+	if len(text) <= mostMessage {
 		return text
 	}
-	return strings.ToValidUTF8(text[:most], "")
+	return strings.ToValidUTF8(text[:mostMessage], "")
 }
 
 // Rule says how bad what a source says is. The first that fits decides.
@@ -114,7 +114,7 @@ func (r Rule) fits(source Source, name, status string) bool {
 	if r.Source != source || r.Status != "" && !strings.EqualFold(r.Status, status) {
 		return false
 	}
-	if prefix, any := strings.CutSuffix(r.Name, "*"); any {
+	if prefix, many := strings.CutSuffix(r.Name, "*"); many {
 		return strings.HasPrefix(name, prefix)
 	}
 	return r.Name == name
@@ -181,7 +181,7 @@ const ConditionType = "mlbatch.dev/Healthy"
 // Findings are what is wrong with a node by the rules, worst first; equal ones by source and name.
 func Findings(rules []Rule, o Observed) []Finding {
 	var out []Finding
-	add := func(f Finding, status string, own bool) { //nolint:revive // a fact
+	add := func(f Finding, status string, own bool) {
 		i := slices.IndexFunc(rules, func(r Rule) bool { return r.fits(f.Source, f.Name, status) })
 		if i < 0 && !own {
 			return
@@ -193,16 +193,7 @@ func Findings(rules []Rule, o Observed) []Finding {
 			}
 		}
 		if f.Severity.rank() > 0 {
-			f.Name, f.Device, f.Message = cut(
-				f.Name,
-				mostMessage,
-			), cut(
-				f.Device,
-				mostMessage,
-			), cut(
-				f.Message,
-				mostMessage,
-			)
+			f.Name, f.Device, f.Message = cut(f.Name), cut(f.Device), cut(f.Message)
 			out = append(out, f)
 		}
 	}

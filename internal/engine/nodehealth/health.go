@@ -64,7 +64,7 @@ type Policy struct {
 const DefaultMost = 2000
 
 // Part is how a node as a whole is, or all its devices of one resource.
-type Part struct {
+type Part struct { //nolint:recvcheck // its next state is made in a copy
 	// Of is the resource, "" for the node.
 	Of    string    `json:"of,omitempty"`
 	State State     `json:"state"`

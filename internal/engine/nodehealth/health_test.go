@@ -224,7 +224,7 @@ func nodesNamed(n int, pool string) []nodehealth.Patient {
 // A thousand nodes whose signals flap at random for a virtual hour: never are more out of service than the share, and
 // that is said.
 func TestFlappingNodesStayInService(t *testing.T) {
-	random := rand.New(rand.NewSource(1)) //nolint:gosec // a test
+	random := rand.New(rand.NewSource(1))
 	nodes, memory := nodesNamed(1000, "gpus"), map[string]nodehealth.Health{}
 	taken, most, writes, halted := map[string]bool{}, 0, 0, false
 	for s := 0; s < 3600; s += 30 {

@@ -19,19 +19,21 @@ func Retries(
 	c client.Reader,
 	job jobs.Object,
 	file *core.RetryText,
-) (out jobs.Retries, problem error, err error) { //nolint:revive // one is for the author, one is not
+) (out jobs.Retries, problem, err error) {
 	if out.Job, problem = jobs.RetryTextOf(job, jobs.RetryFromJob); problem != nil {
 		out.Job = nil
 	}
 	if name := job.GetLabels()[kueue.QueueNameLabel]; name != "" {
 		var lq kueue.LocalQueue
-		if err := c.Get(ctx, types.NamespacedName{Namespace: job.GetNamespace(), Name: name}, &lq, client.UnsafeDisableDeepCopy); err != nil {
+		key := types.NamespacedName{Namespace: job.GetNamespace(), Name: name}
+		if err := c.Get(ctx, key, &lq, client.UnsafeDisableDeepCopy); err != nil {
 			if err = client.IgnoreNotFound(err); err != nil {
 				return out, problem, fmt.Errorf("read the LocalQueue of a job: %w", err)
 			}
 		} else {
 			var cq kueue.ClusterQueue
-			err := c.Get(ctx, types.NamespacedName{Name: string(lq.Spec.ClusterQueue)}, &cq, client.UnsafeDisableDeepCopy)
+			key := types.NamespacedName{Name: string(lq.Spec.ClusterQueue)}
+			err := c.Get(ctx, key, &cq, client.UnsafeDisableDeepCopy)
 			if err = client.IgnoreNotFound(err); err != nil {
 				return out, problem, fmt.Errorf("read the ClusterQueue of a job: %w", err)
 			}

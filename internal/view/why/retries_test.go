@@ -27,7 +27,9 @@ func TestRetriesAreTold(t *testing.T) {
 	}
 	w := &awv1beta2.AppWrapper{ObjectMeta: metav1.ObjectMeta{Annotations: note("Crash: Retry\nlimit: 5\n")}}
 	w.Status.Retries = 1
-	w.Status.Conditions = []metav1.Condition{{Type: kueue.WorkloadAttempts, Status: metav1.ConditionTrue, Message: view.AttemptsText(past)}}
+	w.Status.Conditions = []metav1.Condition{
+		{Type: kueue.WorkloadAttempts, Status: metav1.ConditionTrue, Message: view.AttemptsText(past)},
+	}
 	wl := &kueue.Workload{}
 	wl.Status.Conditions = []metav1.Condition{{
 		Type: kueue.WorkloadNodesAvoided, Status: metav1.ConditionTrue,
@@ -47,7 +49,9 @@ func TestRetriesAreTold(t *testing.T) {
 	if diff := cmp.Diff(own, RetriesText(p.retries(cq))); diff != "" {
 		t.Errorf("with a limit of its author (-want +got)\n%s", diff)
 	}
-	if got := (&JobObjects{AppWrapper: &awv1beta2.AppWrapper{}, Workload: &kueue.Workload{}}).retries(nil); got != nil {
+	if got := (&JobObjects{AppWrapper: &awv1beta2.AppWrapper{}, Workload: &kueue.Workload{}}).retries(
+		nil,
+	); got != nil {
 		t.Errorf("of a job that nothing happened to: %+v", got)
 	}
 }

@@ -86,7 +86,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 }
 
 // restart is what kill -9 leaves: what is in the API.
-func (w *world) restart(act bool) { //nolint:revive // a fact
+func (w *world) restart(act bool) {
 	w.r = &reconciler{
 		Options: Options{
 			Client: w.c, Clock: w.clock, Recorder: w.events, Namespace: "mlbatch-system", Act: act,
