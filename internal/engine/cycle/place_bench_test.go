@@ -206,3 +206,35 @@ func BenchmarkLargeGangByPlace(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkFillByPlace admits 10,000 gangs of eight pods with a GPU each, all of one gang in one rack, until all GPUs of
+// 10,000 nodes are in use.
+func BenchmarkFillByPlace(b *testing.B) {
+	const nodes, gangs = 10_000, 10_000
+	for b.Loop() {
+		b.StopTimer()
+		e, now := cycle.New(cycle.Options{}), time.Unix(1e6, 0)
+		t := core.Topology{Name: "t", Levels: []string{"block", "rack"}}
+		e.Apply(core.FlavorSet{Flavor: core.Flavor{Name: "f", Topology: t}})
+		for i := range nodes {
+			e.Apply(core.NodeSet{Node: core.Node{
+				Name: nodeName(i), State: core.NodeReady,
+				Labels: map[string]string{
+					"block": fmt.Sprint("b", i/160), "rack": fmt.Sprint("r", i/16),
+				},
+				Allocatable: core.MakeResources(map[string]core.Amount{core.GPU: 8, core.Pods: 100}),
+			}})
+		}
+		e.Apply(core.QueueSet{Queue: core.Queue{
+			Name: "owner", Namespaces: &core.Selector{}, Groups: gpusOf("f", 8*nodes),
+		}})
+		e.Apply(core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: "owner", Name: "q", Queue: "owner"}})
+		for i := range gangs {
+			e.Apply(core.WorkloadSet{Workload: gang("owner", fmt.Sprint("g", i), 8, 1, "rack")})
+		}
+		b.StartTimer()
+		if admitted := len(e.Decide(now)); admitted != gangs {
+			b.Fatalf("%d of %d gangs start", admitted, gangs)
+		}
+	}
+}

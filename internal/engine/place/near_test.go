@@ -849,3 +849,53 @@ func BenchmarkNear(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkEvent is what it costs that a node of 10,000 changes, or that a pod comes to it or goes, until all classes of
+// pods know: each counts its slots in racks and blocks.
+func BenchmarkEvent(b *testing.B) {
+	const classes = 20
+	var text strings.Builder
+	for i := range 10_000 {
+		fmt.Fprintf(&text, " b%d/r%d/n%d=8", i/160, i/16, i)
+	}
+	s := inRacks(b, text.String())
+	var all []*Class
+	for i := range classes {
+		asks := gpus(core.Amount(1+i%8)).With(core.CPU, core.Amount(1+i/8))
+		all = append(
+			all,
+			s.Class(asks, core.Constraints{Topology: core.TopologyRequest{Preferred: "rack"}}, blocks),
+		)
+	}
+	known := func() {
+		for _, c := range all {
+			s.index(c, Free)
+		}
+	}
+	n := *s.Node("n77").Spec()
+	moved, taken := Hold{s.Node("n77"), all[0], 1}, core.Amount(0)
+	for name, happens := range map[string]func(){
+		"node": func() {
+			taken = 1 - taken
+			n.Foreign = core.MakeResources(map[string]core.Amount{core.GPU: taken})
+			s.Set(n)
+		},
+		"pod": func() {
+			taken = 1 - taken
+			s.book(core.Projected, moved, int64(2*taken-1))
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			known()
+			taken = 0
+			for b.Loop() {
+				happens()
+				known()
+			}
+			if taken == 1 {
+				happens()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*classes), "ns/class")
+		})
+	}
+}
