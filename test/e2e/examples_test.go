@@ -397,6 +397,9 @@ func stages() map[string]staged {
 			why:    "it needs the service account of a pod; TestAnAgentRunsToolsAndTellsItsNode runs an agent",
 			notRun: true,
 		},
+		"mlbatch logs blue/train --evidence": {
+			why: "the job does not hang, and states no steps", code: 1, says: "nothing was kept of blue/train",
+		},
 		"mlbatch agent check remapped xid --kernel-log /dev/kmsg -o json": {
 			why:     "the kernel log is for root",
 			instead: "mlbatch agent check remapped xid -o json",
