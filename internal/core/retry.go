@@ -222,10 +222,21 @@ func (h *RetryHistory) repeats(f Failure) bool {
 	return false
 }
 
-// roleOf is what the names of pods of a role begin with: they end with an index, or with what makes them unique.
+// roleOf is what the names of pods of a role begin with: they end with indexes, with what makes them unique, or with
+// both, as those of Jobs do.
 func roleOf(pod string) string {
-	i := strings.LastIndexByte(pod, '-')
-	return pod[:max(i, 0)]
+	parts := strings.Split(pod, "-")
+	number := func(s string) bool {
+		_, err := strconv.ParseUint(s, 10, 64)
+		return err == nil
+	}
+	if last := len(parts) - 1; !number(parts[last]) {
+		parts = parts[:last]
+	}
+	for len(parts) > 0 && number(parts[len(parts)-1]) {
+		parts = parts[:len(parts)-1]
+	}
+	return strings.Join(parts, "-")
 }
 
 // count is how many failures a rule was for: among those that are summed up, if they say.

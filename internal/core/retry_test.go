@@ -83,6 +83,11 @@ func TestRetries(t *testing.T) {
 			[]core.Failure{of("j-worker-7", user(1))},
 			user(1), fail, "",
 		},
+		"same exception of a pod of a Job": {
+			"its name ends with its index and what makes it unique", "", 1,
+			[]core.Failure{of("js-workers-0-3-x7k2p", user(1))},
+			of("js-workers-0-17-abcde", user(1)), fail, "",
+		},
 		"same code in another role": {
 			"a launcher that fails and a worker that fails are two things", "", 1,
 			[]core.Failure{of("j-master-0", user(1))},

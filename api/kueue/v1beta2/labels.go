@@ -171,6 +171,9 @@ const (
 	GroupAwaitedAnnotation = "mlbatch.dev/group-awaited"
 	// SakkaraGroupAnnotation on a Workload names the group of Sakkara's as whose constraints say its pods are placed.
 	SakkaraGroupAnnotation = "mlbatch.dev/sakkara-group"
+	// SakkaraPlacedAnnotation on such a Workload is "true" if the constraints are written into its pod templates: they are not
+	// their author's words then.
+	SakkaraPlacedAnnotation = "mlbatch.dev/sakkara-placed"
 	// ToldOfAnnotation on the ConfigMap of a group of Sakkara's names the Workload whose outcome is written there.
 	ToldOfAnnotation = "mlbatch.dev/told-of"
 	// WorkloadAnnotation on a pod names its Workload.

@@ -257,7 +257,7 @@ func joinFault(s *subject, name string, facts *jobs.Facts) error {
 	if _, err := g.Near(nil); err != nil {
 		return nil //nolint:nilerr // as above
 	}
-	if err := g.Around(facts.PodSets, facts.Indexes, nil); err != nil {
+	if _, err := g.Around(facts.PodSets, facts.Indexes, nil); err != nil {
 		return fmt.Errorf("ConfigMap %s: %w", maps[0].Name, err)
 	}
 	return nil

@@ -7,12 +7,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,20 +28,99 @@ type SakkaraGroups struct {
 	Client client.Client
 	// Live reads from the API server: ConfigMaps are not watched.
 	Live client.Reader
+	// Shared is what was read a moment ago, by whomever; nil reads each time.
+	Shared *SakkaraMaps
 }
 
-// List are the ConfigMaps of groups in a namespace.
-func (g SakkaraGroups) List(ctx context.Context, namespace string) ([]corev1.ConfigMap, error) {
-	var all corev1.ConfigMapList
-	if err := g.Live.List(
-		ctx,
-		&all,
-		client.InNamespace(namespace),
-		client.HasLabels{sakkara.GroupLabel},
-	); err != nil {
-		return nil, fmt.Errorf("list ConfigMaps of groups in namespace %s: %w", namespace, err)
+// Limits of what is read of the ConfigMaps of groups in a namespace, which any of its members may make.
+const (
+	// mostMaps are the first ones, by name, mapsPage how many are read at a time, and longestValue how much counts of a value.
+	mostMaps, mapsPage, longestValue = 256, 16, 64 << 10
+	// sharedFor is how long what was read is good for others, mostShared for how many namespaces it is kept.
+	sharedFor  = 5 * time.Second
+	mostShared = 256
+)
+
+// SakkaraMaps are the ConfigMaps of groups that were read a moment ago, by namespace: hundreds of jobs that wait for one
+// have them read once.
+type SakkaraMaps struct {
+	Clock clock.PassiveClock
+	mu    sync.Mutex
+	of    map[string]*readMaps
+}
+
+type readMaps struct {
+	mu  sync.Mutex
+	at  time.Time
+	all []corev1.ConfigMap
+}
+
+// in are those of a namespace. All are forgotten when there are too many.
+func (s *SakkaraMaps) in(namespace string) *readMaps {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of[namespace] == nil {
+		if len(s.of) >= mostShared || s.of == nil {
+			s.of = map[string]*readMaps{}
+		}
+		s.of[namespace] = &readMaps{}
 	}
-	return all.Items, nil
+	return s.of[namespace]
+}
+
+// List are the ConfigMaps of groups in a namespace, as they are or were five seconds ago. None may be changed.
+func (g SakkaraGroups) List(ctx context.Context, namespace string) ([]corev1.ConfigMap, error) {
+	if g.Shared == nil {
+		return g.read(ctx, namespace)
+	}
+	known, now := g.Shared.in(namespace), g.Shared.Clock.Now()
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	if !known.at.IsZero() && now.Sub(known.at) < sharedFor {
+		return known.all, nil
+	}
+	all, err := g.read(ctx, namespace)
+	if err == nil {
+		known.at, known.all = now, all
+	}
+	return all, err
+}
+
+func (g SakkaraGroups) read(ctx context.Context, namespace string) (out []corev1.ConfigMap, err error) {
+	next := ""
+	for {
+		var page corev1.ConfigMapList
+		if err := g.Live.List(
+			ctx,
+			&page,
+			client.InNamespace(namespace),
+			client.HasLabels{sakkara.GroupLabel},
+			client.Limit(mapsPage),
+			client.Continue(next),
+		); err != nil {
+			return nil, fmt.Errorf("list ConfigMaps of groups in namespace %s: %w", namespace, err)
+		}
+		for i := range page.Items {
+			out = append(out, shortened(&page.Items[i]))
+		}
+		if next = page.Continue; next == "" || len(out) >= mostMaps {
+			return out[:min(len(out), mostMaps)], nil
+		}
+	}
+}
+
+// shortened is a ConfigMap without what says nothing of a group.
+func shortened(m *corev1.ConfigMap) corev1.ConfigMap {
+	out := corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: m.Namespace, Name: m.Name, UID: m.UID, Labels: m.Labels, ResourceVersion: m.ResourceVersion,
+		},
+		Data: make(map[string]string, len(m.Data)),
+	}
+	for key, value := range m.Data {
+		out.Data[key] = strings.ToValidUTF8(value[:min(len(value), longestValue)], "")
+	}
+	return out
 }
 
 // OneOf is the ConfigMap of a group among some. wrong says why there is none that counts.
@@ -52,6 +133,11 @@ func OneOf(all []corev1.ConfigMap, group string) (found *corev1.ConfigMap, wrong
 	}
 	switch len(of) {
 	case 0:
+		if len(all) >= mostMaps {
+			return nil, fmt.Sprintf(
+				"none of the first %d ConfigMaps with label %s has %q for its key name: delete those that nobody needs",
+				mostMaps, sakkara.GroupLabel, group)
+		}
 		return nil, fmt.Sprintf(
 			"there is no ConfigMap with label %s whose key name is %q: create it", sakkara.GroupLabel, group)
 	case 1:
@@ -111,6 +197,7 @@ func SakkaraOutcomeOf(w *kueue.Workload, pods []*corev1.Pod, total int) (is Sakk
 			}
 		}
 	}
+	slices.SortFunc(is.Pods, func(a, b sakkara.Placed) int { return strings.Compare(a.Pod, b.Pod) })
 	return is, len(is.Pods) >= total
 }
 
@@ -127,8 +214,20 @@ func (g SakkaraGroups) Tell(
 	if err != nil {
 		return false, err
 	}
-	found, _ := OneOf(all, group)
-	if found == nil {
+	of, _ := OneOf(all, group)
+	if of == nil { // it may have been made since, as a component of the job
+		if all, err = g.read(ctx, w.Namespace); err != nil {
+			return false, err
+		}
+		if of, _ = OneOf(all, group); of == nil {
+			return true, nil
+		}
+	}
+	found := &corev1.ConfigMap{}
+	if err := g.Live.Get(ctx, client.ObjectKeyFromObject(of), found); err != nil {
+		if err = client.IgnoreNotFound(err); err != nil {
+			return false, fmt.Errorf("read ConfigMap %s/%s: %w", of.Namespace, of.Name, err)
+		}
 		return true, nil
 	}
 	if others, err := g.ofOther(ctx, found, w); err != nil || others {

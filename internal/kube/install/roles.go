@@ -399,7 +399,7 @@ func teamRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		allow("", []string{"patch"}, "pods/status"),
 		allow("", []string{"update"}, "pods/finalizers"),
 		// Groups of Sakkara's are ConfigMaps, found by a label, and told where their pods are.
-		allow("", []string{"list", "patch"}, "configmaps"),
+		allow("", []string{"get", "list", "patch"}, "configmaps"),
 	}
 	// Jobs that ask for it get a ComputeDomain, whose driver makes the template of claims.
 	domains := jobs.ComputeDomainGVK().Group

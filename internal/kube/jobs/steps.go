@@ -3,6 +3,7 @@ package jobs
 import (
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strconv"
 	"time"
@@ -36,9 +37,23 @@ const (
 	// DefaultHangRestarts is how often a job is restarted because it hangs, MostHangRestarts what it may say instead.
 	DefaultHangRestarts = 3
 	MostHangRestarts    = 100
-	// longestExpression is how long an expression may be.
-	longestExpression = 256
+	// longestExpression is how long an expression may be, and mostInstructions how much it may compile to: it is
+	// looked for in all lines of a log, which takes time in proportion.
+	longestExpression, mostInstructions = 256, 500
 )
+
+// instructions is how much an expression compiles to.
+func instructions(text string) int {
+	parsed, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return 0
+	}
+	prog, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return 0
+	}
+	return len(prog.Inst)
+}
 
 // StepsOf reads what a job states of its steps; nil if it states nothing.
 func StepsOf(o metav1.Object) (*Steps, field.ErrorList) {
@@ -81,6 +96,11 @@ func StepsOf(o metav1.Object) (*Steps, field.ErrorList) {
 			wrong(
 				kueue.ProgressLogAnnotation,
 				fmt.Sprintf(`use a regular expression as of RE2, such as "step=(\d+)": %v`, err),
+			)
+		case instructions(text) > mostInstructions:
+			wrong(
+				kueue.ProgressLogAnnotation,
+				"it takes too long to look for: repeat less, as in [0-9]+ in place of [0-9]{1,999}",
 			)
 		case p.Log.MatchString(""):
 			wrong(

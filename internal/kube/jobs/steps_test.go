@@ -31,6 +31,7 @@ func TestStepsOf(t *testing.T) {
 		"no expression":        {map[string]string{every: "5m", log: "("}, []string{log, "RE2"}},
 		"all lines":            {map[string]string{every: "5m", log: ".*"}, []string{log, "matches every line"}},
 		"too long":             {map[string]string{every: "5m", log: strings.Repeat("x", 257)}, []string{log, "256"}},
+		"endless":              {map[string]string{every: "5m", log: strings.Repeat(".{0,999}", 28)}, []string{log, "takes too long"}},
 		"another mode":         {map[string]string{every: "5m", mode: "restart"}, []string{mode, "Observe or Restart"}},
 		"no number":            {map[string]string{every: "5m", restarts: "0"}, []string{restarts, "1 to 100"}},
 		"a mode by itself":     {map[string]string{mode: "Restart"}, []string{mode, every}},

@@ -765,6 +765,7 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 		Live:      mgr.GetAPIReader(),
 		Crowd:     opts.crowd,
 
+		SakkaraMaps:       &admission.SakkaraMaps{Clock: clock.RealClock{}},
 		LabelKeysToCopy:   opts.LabelKeysToCopy,
 		Labels:            admission.Labels{NoQueues: opts.Gates.NoQueueLabels, PodGroups: opts.writesPodGroups()},
 		NoReclaimablePods: opts.Gates.NoReclaimablePods,
@@ -802,6 +803,7 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 		Clock:             shared.Clock,
 		Recorder:          shared.Recorder,
 		Live:              shared.Live,
+		SakkaraMaps:       shared.SakkaraMaps,
 		Scope:             opts.Scope,
 		Lifecycle:         opts.Lifecycle,
 		Ended:             shared.Ended,

@@ -31,6 +31,11 @@ func TestFailedNodesAreAvoidedForAWhile(t *testing.T) {
 	if w.Status = *Released(w, at); avoids(w) != nil {
 		t.Errorf("after a preemption it avoids %v", avoids(w))
 	}
+	Reserve(w, &w.Status, &kueue.Admission{ClusterQueue: "a"}, nil, Config{}, at.Add(-time.Minute))
+	Evict(w, &w.Status, at, Eviction{Reason: kueue.ReasonHang, Message: "no step", Nodes: []string{"node-9"}})
+	if w.Status = *Released(w, at); avoids(w) != nil {
+		t.Errorf("a rank that was behind is no fault of its node, and it avoids %v", avoids(w))
+	}
 	fail(w, at, "node-3")
 	fail(w, at.Add(50*time.Minute), "node-1", "node-2")
 	if got := avoids(w); !slices.Equal(got, []string{"node-1", "node-2", "node-3"}) {

@@ -91,7 +91,9 @@ func Evict(w *kueue.Workload, next *kueue.WorkloadStatus, now time.Time, e Evict
 	if !stopped {
 		count(next, reason, cause)
 		endAttempt(w, next, now, e)
-		avoid(w, next, now, e.Nodes)
+		if reason == kueue.ReasonNodeFailures { // others name nodes, too: those of ranks that were behind
+			avoid(w, next, now, e.Nodes)
+		}
 	}
 	name := EventEvictedDueTo + reason
 	if cause != "" {

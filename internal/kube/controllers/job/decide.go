@@ -451,6 +451,7 @@ func keepInStep(s facts) (step, error) {
 		later(s.facts) == w.Annotations[kueue.LaterPodSetsAnnotation] &&
 		domainNote(&s) == w.Annotations[kueue.ComputeDomainPodSetsAnnotation] &&
 		s.sakkara.name == w.Annotations[kueue.SakkaraGroupAnnotation] &&
+		s.sakkara.placedNote() == w.Annotations[kueue.SakkaraPlacedAnnotation] &&
 		s.sakkara.awaits == w.Annotations[kueue.GroupAwaitedAnnotation] &&
 		w.Annotations[kueue.FewerPodsAnnotation] == ""
 	refused := w.Annotations[kueue.PodsRefusedAnnotation]
@@ -469,6 +470,7 @@ func keepInStep(s facts) (step, error) {
 			kueue.AfterAnnotation:                after,
 			kueue.PodsRefusedAnnotation:          refused,
 			kueue.SakkaraGroupAnnotation:         s.sakkara.name,
+			kueue.SakkaraPlacedAnnotation:        s.sakkara.placedNote(),
 			kueue.GroupAwaitedAnnotation:         s.sakkara.awaits,
 		}
 		if after != w.Annotations[kueue.AfterAnnotation] {

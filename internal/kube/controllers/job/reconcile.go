@@ -66,6 +66,8 @@ type Options struct {
 	Scope jobs.Scope
 	// Live reads from the API server what is not watched.
 	Live client.Reader
+	// SakkaraMaps are shared by all who read ConfigMaps of groups of Sakkara's; nil shares none.
+	SakkaraMaps *admission.SakkaraMaps
 	// LabelKeysToCopy are the labels of a job that its Workload gets too.
 	LabelKeysToCopy []string
 	// Labels say what pods tell of their admission.
@@ -399,6 +401,9 @@ func (r *reconciler) annotations(s facts) map[string]string {
 	}
 	if s.sakkara.name != "" {
 		out[kueue.SakkaraGroupAnnotation] = s.sakkara.name
+	}
+	if note := s.sakkara.placedNote(); note != "" {
+		out[kueue.SakkaraPlacedAnnotation] = note
 	}
 	if s.sakkara.awaits != "" {
 		out[kueue.GroupAwaitedAnnotation] = s.sakkara.awaits

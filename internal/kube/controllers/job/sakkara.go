@@ -34,6 +34,8 @@ const (
 type ofGroup struct {
 	// name is "" for jobs without, and where nothing says yet how near the pods are.
 	name string
+	// placed: it says where they are.
+	placed bool
 	// awaits is what is missing, or wrong; "" if nothing is.
 	awaits string
 	// again is when to look at the ConfigMap again; 0 for never.
@@ -68,15 +70,24 @@ func (r *reconciler) joinGroup(ctx context.Context, s *facts) error {
 		return err
 	}
 	g, err := sakkara.ReadGroup(found.Data)
+	says := false
 	if err == nil {
-		err = g.Around(s.facts.PodSets, s.facts.Indexes, known)
+		says, err = g.Around(s.facts.PodSets, s.facts.Indexes, known)
 	}
 	if err != nil {
 		s.sakkara = awaitsGroup(fmt.Sprintf("ConfigMap %s: %v", found.Name, err))
 		return nil
 	}
-	s.sakkara = ofGroup{name: name, again: groupRefresh}
+	s.sakkara = ofGroup{name: name, placed: says, again: groupRefresh}
 	return nil
+}
+
+// placedNote is what a Workload tells of that.
+func (g ofGroup) placedNote() string {
+	if g.placed {
+		return "true"
+	}
+	return ""
 }
 
 func awaitsGroup(why string) ofGroup {
@@ -87,7 +98,7 @@ func awaitsGroup(why string) ofGroup {
 }
 
 func (r *reconciler) groups() admission.SakkaraGroups {
-	return admission.SakkaraGroups{Client: r.opts.Client, Live: r.opts.Live}
+	return admission.SakkaraGroups{Client: r.opts.Client, Live: r.opts.Live, Shared: r.opts.SakkaraMaps}
 }
 
 // groupMaps are the ConfigMaps of groups that count for a job: those of its namespace and those that it will have as

@@ -54,6 +54,8 @@ type Options struct {
 	Recorder events.EventRecorder
 	// Live reads from the API server what is not watched.
 	Live client.Reader
+	// SakkaraMaps are shared by all who read ConfigMaps of groups of Sakkara's; nil shares none.
+	SakkaraMaps *admission.SakkaraMaps
 	// Scope says which pods wait for admission.
 	Scope jobs.Scope
 	// Lifecycle are the settings of what follows a reservation.

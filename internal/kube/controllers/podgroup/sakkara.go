@@ -97,5 +97,5 @@ func (r *reconciler) report(ctx context.Context, unit types.NamespacedName, s *f
 }
 
 func (r *reconciler) sakkara() admission.SakkaraGroups {
-	return admission.SakkaraGroups{Client: r.Client, Live: r.Live}
+	return admission.SakkaraGroups{Client: r.Client, Live: r.Live, Shared: r.SakkaraMaps}
 }

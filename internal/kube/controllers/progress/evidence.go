@@ -3,7 +3,9 @@ package progress
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -34,6 +36,11 @@ const (
 	mostReason, mostNoLog, mostMessage = 256, 512, 1024
 	// evidencePause is how long it is at least between two of a job that is only observed.
 	evidencePause = 10 * time.Minute
+	// mostLately is of how many hangs something is kept in a namespace within evidencePause: as many as stay when
+	// controllers/history tidies up.
+	mostLately = 32
+	// longestEnd is how much of a log is gone through to find its end.
+	longestEnd = 8 << 20
 )
 
 // evidenceNote is what became of what is to be kept of a job that hangs.
@@ -44,6 +51,19 @@ type evidenceNote struct {
 	at       time.Time
 }
 
+// mayKeep reports whether something may be kept of one more job of a namespace, and counts it.
+func (r *reconciler) mayKeep(namespace string, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	of := slices.DeleteFunc(r.lately[namespace], func(at time.Time) bool { return now.Sub(at) >= evidencePause })
+	may := len(of) < mostLately
+	if may {
+		of = append(of, now)
+	}
+	r.lately[namespace] = of
+	return may
+}
+
 // keep gathers what there is to know of a job that hangs, and has it looked at again when that is kept.
 func (r *reconciler) keep(ctx context.Context, l *look, c *metav1.Condition) {
 	n := l.note
@@ -51,21 +71,22 @@ func (r *reconciler) keep(ctx context.Context, l *look, c *metav1.Condition) {
 	e, ranks := r.evidence(l, c)
 	name, uid := client.ObjectKeyFromObject(l.w), l.w.UID
 	go func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), EvidenceDeadline)
+		ctx := context.WithoutCancel(ctx)
+		within, cancel := context.WithTimeout(ctx, EvidenceDeadline)
 		defer cancel()
-		r.tailsOf(ctx, e, ranks)
-		err := r.Client.Create(ctx, e)
+		r.tailsOf(within, e, ranks)
+		err := r.Client.Create(within, e)
 		if apierrors.IsAlreadyExists(err) { // by a process before this one
 			err = nil
 		}
-		r.mu.Lock()
-		if n := r.notes[name]; n != nil && n.uid == uid {
+		if n := r.of(name, uid); n != nil {
+			n.mu.Lock()
 			n.kept.underway = false
 			if n.kept.name = e.Name; err != nil {
 				n.kept.name, n.kept.failure = "", convert.Cut(err.Error(), mostReason)
 			}
+			n.mu.Unlock()
 		}
-		r.mu.Unlock()
 		r.wake(ctx, name)
 	}()
 }
@@ -182,11 +203,37 @@ func (r *reconciler) tail(ctx context.Context, p *corev1.Pod) ([]byte, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, tailTimeout)
 	defer cancel()
-	return r.text(ctx, p.Namespace, p.Name, &corev1.PodLogOptions{
-		Container:  container(p),
-		TailLines:  new(int64(history.MaxEvidenceLines)),
-		LimitBytes: new(int64(longestTail)),
+	in, err := r.Log(ctx, p.Namespace, p.Name, &corev1.PodLogOptions{
+		Container: container(p),
+		TailLines: new(int64(history.MaxEvidenceLines)),
 	})
+	if err != nil {
+		return nil, fmt.Errorf("open the log of pod %s: %w", p.Name, err)
+	}
+	defer func() { _ = in.Close() }()
+	end, err := endOf(io.LimitReader(in, longestEnd), longestTail)
+	if err != nil {
+		return nil, fmt.Errorf("read the log of pod %s: %w", p.Name, err)
+	}
+	return end, nil
+}
+
+// endOf is the end of a text: a kubelet that is told how many bytes to send leaves it out.
+func endOf(in io.Reader, most int) ([]byte, error) {
+	var end []byte
+	part := make([]byte, most)
+	for {
+		n, err := in.Read(part)
+		if end = append(end, part[:n]...); len(end) > 2*most {
+			end = slices.Clone(end[len(end)-most:])
+		}
+		if errors.Is(err, io.EOF) {
+			return end[max(len(end)-most, 0):], nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 }
 
 // lastLines are the last lines of a text that fit into so many bytes, without what a terminal or a file would choke on.

@@ -3,6 +3,7 @@ package progress
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -140,30 +141,41 @@ type logRead struct {
 	job           *look
 }
 
+// read reads a log and notes what it tells. Nobody else waits for that: one read of a job is under way at a time.
 func (r *reconciler) read(ctx context.Context, x logRead, o *corev1.PodLogOptions) {
 	defer r.wake(ctx, x.name)
 	defer r.logs.give(x.node)
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	text, err := r.text(ctx, x.name.Namespace, x.podName, o)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n := r.notes[x.name]
-	if n == nil || n.uid != x.uid || n.log.pod != x.pod {
-		if n != nil {
-			n.log.underway = false
-		}
+	n := r.of(x.name, x.uid)
+	if n == nil {
 		return
 	}
+	n.mu.Lock()
+	before := n.log
+	n.mu.Unlock()
+	var step int64
+	var last time.Time
+	if err == nil {
+		step, last, err = stepOf(ctx, text, x.steps, before.step, before.last)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	g := &n.log
 	g.underway = false
+	switch {
+	case g.pod != x.pod:
+		return
+	case err == nil && step == before.step && cut(text):
+		err = errors.New("more is written than is read of it")
+	}
 	if err != nil {
 		r.tell(x.job, corev1.EventTypeWarning, EventLogUnread, fmt.Sprintf(
 			"Whether it takes steps is not known while the log of pod %s cannot be read: %v", x.podName, err))
 		return
 	}
 	g.heard = x.at
-	step, last := stepOf(text, x.steps, g.step, g.last)
 	if g.last.IsZero() && x.steps.NumSubexp() == 0 && !n.mark.None() && !n.mark.At.Before(x.job.began) {
 		step, g.step, g.at = n.mark.Step, n.mark.Step, n.mark.At // what was counted before this process began
 	}
@@ -171,6 +183,11 @@ func (r *reconciler) read(ctx context.Context, x logRead, o *corev1.PodLogOption
 		g.step, g.at = step, x.at
 	}
 	g.last = last
+}
+
+// cut reports whether there may be more than was read: lines before, or bytes after.
+func cut(text []byte) bool {
+	return len(text) >= longestRead || bytes.Count(text, []byte("\n")) >= mostLines
 }
 
 // text reads a log.
@@ -194,10 +211,19 @@ func (r *reconciler) text(
 // stepOf is the last step that lines tell of, each with the moment in front at which its node wrote it: the number
 // in them, or, where there is none, how many of them there were. last is when the last line was written
 // that counts, before and after.
-func stepOf(text []byte, steps *regexp.Regexp, step int64, last time.Time) (int64, time.Time) {
+func stepOf(
+	ctx context.Context,
+	text []byte,
+	steps *regexp.Regexp,
+	step int64,
+	last time.Time,
+) (int64, time.Time, error) {
 	counts := steps.NumSubexp() == 0
 	newest := last
 	for line := range bytes.Lines(text) {
+		if err := ctx.Err(); err != nil {
+			return 0, last, fmt.Errorf("look for steps in it: %w", err)
+		}
 		stamp, said, found := bytes.Cut(bytes.TrimRight(line, "\r\n"), []byte(" "))
 		at, err := time.Parse(time.RFC3339Nano, string(stamp[:min(len(stamp), len(time.RFC3339Nano))]))
 		if !found || err != nil || counts && !at.After(last) {
@@ -216,5 +242,5 @@ func stepOf(text []byte, steps *regexp.Regexp, step int64, last time.Time) (int6
 			step = n
 		}
 	}
-	return step, newest
+	return step, newest, nil
 }

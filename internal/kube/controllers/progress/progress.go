@@ -80,8 +80,10 @@ type reconciler struct {
 	// woken are Workloads of which a log was read, or what there is to know was kept.
 	woken chan event.GenericEvent
 
-	mu    sync.Mutex
-	notes map[types.NamespacedName]*note
+	// mu guards which notes there are, and how much was kept of namespaces lately; never while something is asked of others.
+	mu     sync.Mutex
+	notes  map[types.NamespacedName]*note
+	lately map[string][]time.Time
 }
 
 func newReconciler(opts Options) *reconciler {
@@ -91,12 +93,15 @@ func newReconciler(opts Options) *reconciler {
 		tails:   make(chan struct{}, mostTails),
 		woken:   make(chan event.GenericEvent, 1024),
 		notes:   map[types.NamespacedName]*note{},
+		lately:  map[string][]time.Time{},
 	}
 }
 
 // note is what is remembered of an attempt of a job.
 type note struct {
 	uid types.UID
+	// mu guards all that follows.
+	mu sync.Mutex
 	// mark is its last progress, known that it was looked for in the condition.
 	mark  progress.Mark
 	known bool
@@ -344,9 +349,10 @@ func readySince(p *corev1.Pod) time.Time {
 
 // judge says how the job stands, does the next thing about it, and says when to look again.
 func (r *reconciler) judge(ctx context.Context, l *look) (time.Time, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	n := r.noted(l)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.recall(l)
 	l.note = n
 	rule := progress.Rule{First: l.rule.First, Every: l.rule.Every}
 	n.see(l)
@@ -375,21 +381,37 @@ func (r *reconciler) judge(ctx context.Context, l *look) (time.Time, error) {
 	return again, r.act(ctx, l, v.Kind, reports)
 }
 
-// noted is what is remembered of the job. What a condition says is remembered, too.
+// noted is what is remembered of the job.
 func (r *reconciler) noted(l *look) *note {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	name := client.ObjectKeyFromObject(l.w)
 	n := r.notes[name]
 	if n == nil || n.uid != l.w.UID {
 		n = &note{uid: l.w.UID, steps: map[types.UID]told{}}
 		r.notes[name] = n
 	}
+	return n
+}
+
+// recall remembers what a condition says, which a process before this one wrote.
+func (n *note) recall(l *look) {
 	if c := apimeta.FindStatusCondition(l.w.Status.Conditions, kueue.WorkloadProgressing); c != nil && !n.known {
 		if p, ok := view.ReadProgress(c.Message); ok && !p.At.IsZero() {
 			n.mark = progress.Mark{Step: p.Step, At: p.At}
 		}
 	}
 	n.known = true
-	return n
+}
+
+// of is what is remembered of a Workload, if that is still the one of a UID.
+func (r *reconciler) of(name types.NamespacedName, uid types.UID) *note {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := r.notes[name]; n != nil && n.uid == uid {
+		return n
+	}
+	return nil
 }
 
 func (r *reconciler) forget(name types.NamespacedName) {
@@ -522,6 +544,8 @@ func (r *reconciler) settle(ctx context.Context, l *look, c *metav1.Condition, s
 		return nil // it wakes the job
 	case !kept.at.Before(l.began) && l.now.Sub(kept.at) < evidencePause:
 		said.Note = "no evidence was kept: there is some of a few minutes ago; "
+	case !r.mayKeep(l.w.Namespace, l.now):
+		said.Note = "no evidence was kept: there is much of other jobs of this namespace lately; "
 	default:
 		r.keep(ctx, l, c)
 		return nil

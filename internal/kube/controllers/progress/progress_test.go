@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -471,6 +472,53 @@ func TestHostileLogs(t *testing.T) {
 	} {
 		if got := lastLines([]byte(text), most); len(got) > most || strings.ContainsAny(got, "\x00\x1b") {
 			t.Errorf("%s: %d bytes are left: %q", why, len(got), got)
+		}
+	}
+}
+
+// TestFloodedLog: where more is written than is read of it, that no step was seen says nothing.
+func TestFloodedLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, 1, map[string]string{
+			kueue.ProgressEveryAnnotation: "2m", kueue.ProgressLogAnnotation: `step=(\d+)`,
+		})
+		flood := func(step string) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			stamp := time.Now().UTC().Format(time.RFC3339Nano)
+			b.logs["train-0"] = stamp + " " + step + "\n" + strings.Repeat(stamp+" noise\n", mostLines)
+		}
+		b.logs["train-0"] = time.Now().UTC().Format(time.RFC3339Nano) + " step=1\n"
+		b.run(minute)
+		b.expect("it goes on", "True", kueue.ReasonProgress)
+		for range 10 {
+			flood("alive")
+			b.run(minute)
+		}
+		b.expect("nobody knows", "True", kueue.ReasonProgress)
+	})
+}
+
+// TestEvidenceIsBounded: what is kept of the jobs of a namespace within some minutes is no more than stays there.
+func TestEvidenceIsBounded(t *testing.T) {
+	r, at := newReconciler(Options{}), time.Unix(1e6, 0)
+	for i := range 2 * mostLately {
+		if may := r.mayKeep("blue", at.Add(time.Duration(i)*time.Second)); may != (i < mostLately) {
+			t.Fatalf("hang %d is kept: %t", i, may)
+		}
+	}
+	if !r.mayKeep("red", at) || !r.mayKeep("blue", at.Add(evidencePause)) {
+		t.Error("others, or later ones, are not kept")
+	}
+}
+
+// TestEndOfALog: the last bytes are kept, however much there is before them.
+func TestEndOfALog(t *testing.T) {
+	const most = 8
+	for _, text := range []string{"", "short", "12345678", strings.Repeat("x", 3*most) + "the end.", strings.Repeat("abc", 1000) + "end"} {
+		got, err := endOf(iotest.OneByteReader(strings.NewReader(text)), most)
+		if want := text[max(len(text)-most, 0):]; err != nil || string(got) != want {
+			t.Errorf("%q, %v; want %q", got, err, want)
 		}
 	}
 }

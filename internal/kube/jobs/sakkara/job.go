@@ -34,18 +34,24 @@ func OfJob(sets []kueue.PodSet) (string, error) {
 
 // Around has those pods of a job that are of the group be placed as it says, besides what they say themselves, which
 // holds within: see jobs.Outer. indexes are the labels by which pods of sets tell their numbers, known the levels of all
-// Topologies. An error names what does not go together, and nothing is changed then.
-func (g *Group) Around(sets []kueue.PodSet, indexes map[kueue.PodSetReference]string, known []string) error {
+// Topologies. It reports whether the group says anything of where they are. An error names what does not go together, and
+// nothing is changed then.
+func (g *Group) Around(
+	sets []kueue.PodSet,
+	indexes map[kueue.PodSetReference]string,
+	known []string,
+) (says bool, err error) {
 	near, err := g.Near(known)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if err := g.goesWith(sets, near); err != nil {
-		return err
+		return false, err
 	}
+	says = len(near) > 0
 	together := jobs.Outer{Required: near[kueue.PodSetRequiredTopologyAnnotation], Group: allOfGroup}
 	delete(near, kueue.PodSetRequiredTopologyAnnotation)
-	says := kueue.TopologyRequestOf(near)
+	asks := kueue.TopologyRequestOf(near)
 	for i := range sets {
 		ps := &sets[i]
 		if !g.has(ps) {
@@ -60,20 +66,20 @@ func (g *Group) Around(sets []kueue.PodSet, indexes map[kueue.PodSetReference]st
 			ps.Template.Annotations = notes
 		}
 		t, index := ps.TopologyRequest.DeepCopy(), indexes[ps.Name]
-		if t == nil && (says != nil || together.Required != "" || index != "") {
+		if t == nil && (asks != nil || together.Required != "" || index != "") {
 			t = &kueue.PodSetTopologyRequest{}
 			if index != "" {
 				t.PodIndexLabel = &index
 			}
 		}
-		if says != nil {
-			t.Preferred = says.Preferred
-			t.PodsetSliceRequiredTopologyConstraints = slices.Clone(says.PodsetSliceRequiredTopologyConstraints)
+		if asks != nil {
+			t.Preferred = asks.Preferred
+			t.PodsetSliceRequiredTopologyConstraints = slices.Clone(asks.PodsetSliceRequiredTopologyConstraints)
 		}
 		ps.TopologyRequest = t
 	}
 	together.AroundSome(sets, g.has)
-	return nil
+	return says, nil
 }
 
 // has reports whether the pods of a set are of the group.
@@ -164,7 +170,7 @@ func Nests() []string {
 // templates.
 func Authored(w *kueue.Workload) []kueue.PodSet {
 	g := Group{Name: w.Annotations[kueue.SakkaraGroupAnnotation]}
-	if g.Name == "" {
+	if g.Name == "" || w.Annotations[kueue.SakkaraPlacedAnnotation] == "" {
 		return w.Spec.PodSets
 	}
 	out := slices.Clone(w.Spec.PodSets)

@@ -116,6 +116,12 @@ func TestAround(t *testing.T) {
 			[]kueue.PodSet{setOf("main", 2, "g", nil), setOf("side", 1, "", nil)},
 			"main: index=i; side:",
 		},
+		"nothing, beside what pods say": {
+			"that is their author's, and stays",
+			"2", `{}`,
+			[]kueue.PodSet{setOf("main", 2, "g", map[string]string{kueue.PodSetPreferredTopologyAnnotation: "rack"})},
+			"main: preferred=rack",
+		},
 		"pods that require a level": {
 			"a rack in the zone",
 			"2", `{"zone": {"hard": true}}`,
@@ -136,7 +142,8 @@ func TestAround(t *testing.T) {
 		}
 		jobs.Near(tc.sets, "")
 		known := maps.Clone(author[0].Template.Annotations)
-		if err := g.Around(tc.sets, map[kueue.PodSetReference]string{"main": "i"}, nil); err != nil {
+		says, err := g.Around(tc.sets, map[kueue.PodSetReference]string{"main": "i"}, nil)
+		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
@@ -148,6 +155,9 @@ func TestAround(t *testing.T) {
 		}
 		w := &kueue.Workload{Spec: kueue.WorkloadSpec{PodSets: tc.sets}}
 		w.Annotations = map[string]string{kueue.SakkaraGroupAnnotation: "g"}
+		if says {
+			w.Annotations[kueue.SakkaraPlacedAnnotation] = "true"
+		}
 		for i, ps := range sakkara.Authored(w) {
 			if d := cmp.Diff(author[i].Template, ps.Template); d != "" {
 				t.Errorf("%s: what its author wrote of %s is lost (-want +got):\n%s", name, ps.Name, d)
@@ -164,6 +174,10 @@ func TestAuthoredWithoutGroup(t *testing.T) {
 		t.Errorf("it is %v", got)
 	}
 	w.Annotations = map[string]string{kueue.SakkaraGroupAnnotation: "g"}
+	if got := sakkara.Authored(w)[0].Template.Annotations; got[kueue.SpreadTopologyAnnotation] != "rack" {
+		t.Errorf("a group without constraints says nothing of that, and it is %v", got)
+	}
+	w.Annotations[kueue.SakkaraPlacedAnnotation] = "true"
 	if got := sakkara.Authored(w)[0].Template.Annotations; len(got) > 0 {
 		t.Errorf("the group wrote it, and it is kept: %v", got)
 	}
@@ -207,7 +221,7 @@ func TestAroundFaults(t *testing.T) {
 	} {
 		g := read(t, "4", tc.constraints)
 		was := asked(tc.sets)
-		err := g.Around(tc.sets, nil, nil)
+		_, err := g.Around(tc.sets, nil, nil)
 		if err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %s: it says %v, want %s", name, tc.why, err, tc.want)
 		}
@@ -216,7 +230,7 @@ func TestAroundFaults(t *testing.T) {
 		}
 	}
 	free := read(t, "4", `{}`)
-	if err := free.Around([]kueue.PodSet{says(kueue.SpreadTopologyAnnotation, "rack")}, nil, nil); err != nil {
+	if _, err := free.Around([]kueue.PodSet{says(kueue.SpreadTopologyAnnotation, "rack")}, nil, nil); err != nil {
 		t.Errorf("without constraints pods say what they want: %v", err)
 	}
 }
