@@ -6,6 +6,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
@@ -30,6 +31,9 @@ func (r *reconciler) retries(ctx context.Context, l *look) error {
 		r.event(l.job, corev1.EventTypeWarning, "InvalidAnnotation", "It is ignored: "+problem.Error())
 	}
 	said.Own = l.plan.Own
+	if owner := metav1.GetControllerOf(l.job); owner != nil && r.Managed(owner.APIVersion, owner.Kind) {
+		said.Own = true // what queues, file and defaults say is followed by the job that it is in: not by both
+	}
 	said.Limit = defaultRetries
 	if l.plan.Retries != nil {
 		said.Limit, said.Said = *l.plan.Retries, true

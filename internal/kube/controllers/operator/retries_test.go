@@ -23,6 +23,7 @@ func TestPolicyOfAJobThatRunsByAPlan(t *testing.T) {
 		says       string
 		queue      string
 		takes, own bool
+		within     bool   // an AppWrapper
 		want       string // of the outcome
 		told       string
 	}{
@@ -30,6 +31,7 @@ func TestPolicyOfAJobThatRunsByAPlan(t *testing.T) {
 		"another code":     {why: "nothing is said of it", says: "exit 8: Fail", takes: true},
 		"queue":            {why: "it is for all of it", queue: "exit 7: Fail", takes: true, want: "Failed", told: "of ClusterQueue team"},
 		"queue and author": {why: "the author's word goes first", queue: "exit 7: Fail", takes: true, own: true},
+		"queue of another": {why: "the job that it is in follows that", queue: "exit 7: Fail", takes: true, within: true},
 		"job and author":   {why: "both are the author's", says: "exit 7: Fail", takes: true, own: true, want: "Failed"},
 		"no sense":         {why: "it changes nothing", says: "exit 7", takes: true},
 		"kind":             {why: "it has words of its own", says: "exit 7: Fail"},
@@ -42,6 +44,17 @@ func TestPolicyOfAJobThatRunsByAPlan(t *testing.T) {
 				admitted("x-uid"),
 				aToy("blue", func(x *toy.Toy) {
 					x.Labels = map[string]string{kueue.QueueNameLabel: "default-queue"}
+					if c.within {
+						x.OwnerReferences = []metav1.OwnerReference{
+							{
+								APIVersion: "workload.codeflare.dev/v1beta2",
+								Kind:       "AppWrapper",
+								Name:       "aw",
+								UID:        "aw",
+								Controller: new(true),
+							},
+						}
+					}
 					if c.says != "" {
 						x.Annotations = map[string]string{kueue.RetryPolicyAnnotation: c.says}
 					}
