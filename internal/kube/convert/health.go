@@ -115,6 +115,12 @@ func gpuChecks() []string {
 	return []string{"pciebw", "remapped", "gpupower", "gpumem", "dcgm", "xid"}
 }
 
+// accuses reports whether a check says what is wrong with other nodes than the one whose agent made it: it is believed
+// about its own only. That no other node answers is of its own, and Failed.
+func accuses(c health.Check) bool {
+	return c.Result == health.Warned && (c.Name == "ping" || c.Name == "iperf")
+}
+
 // Patient is a node to be judged, with what is found on it by rules. pods are those on it with unhealthy devices. A
 // report of the agent that cannot be read says nothing; err tells why.
 func Patient(
@@ -135,7 +141,7 @@ func Patient(
 		if c.Result == health.Passed && c.Deep && c.At.After(o.DeepPassed) {
 			o.DeepPassed = c.At.UTC()
 		}
-		if s := ofResult(c.Result); s != nodehealth.Ignored {
+		if s := ofResult(c.Result); s != nodehealth.Ignored && !accuses(c) {
 			f := nodehealth.Finding{
 				Source: nodehealth.SourceCheck, Name: c.Name, Device: strings.Join(c.Devices, ","), Severity: s,
 				Message: c.Message, Since: c.At.UTC(),

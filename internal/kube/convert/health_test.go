@@ -1,0 +1,75 @@
+package convert_test
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	health "github.com/mlbatch/mlbatch/api/health/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+)
+
+// reporting is a node with such resources whose agent reports such checks.
+func reporting(checks string, resources ...corev1.ResourceName) *corev1.Node {
+	n := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: map[string]string{
+			health.ChecksAnnotation: `{"at":"2026-03-01T12:00:00Z","checks":[` + checks + `]}`,
+		}},
+		Status: corev1.NodeStatus{Capacity: corev1.ResourceList{}},
+	}
+	for _, r := range resources {
+		n.Status.Capacity[r] = resource.MustParse("8")
+	}
+	return n
+}
+
+// found are severity, name and resource of what is found on a node.
+func found(t *testing.T, n *corev1.Node, pods ...*corev1.Pod) string {
+	t.Helper()
+	p, err := convert.Patient(n, pods, nil, nodehealth.DefaultRules())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, f := range p.Found {
+		all = append(all, strings.TrimSpace(strings.Join([]string{string(f.Severity), f.Name, f.Resource}, " ")))
+	}
+	return strings.Join(all, ", ")
+}
+
+func TestChecksOfReports(t *testing.T) {
+	const gpu = corev1.ResourceName("nvidia.com/gpu")
+	check := func(name, result string) string {
+		return `{"name":"` + name + `","result":"` + result + `","at":"2026-03-01T12:00:00Z","devices":["n7"]}`
+	}
+	for name, c := range map[string]struct {
+		why  string
+		node *corev1.Node
+		want string
+	}{
+		"a neighbour does not answer": {
+			why:  "an agent is believed about its own node only",
+			node: reporting(check("ping", "Warned")+","+check("iperf", "Warned"), gpu),
+		},
+		"no neighbour answers": {
+			why:  "it is this node that is cut off",
+			node: reporting(check("ping", "Failed"), gpu),
+			want: "Failed ping",
+		},
+		"a volume cannot be had": {
+			why:  "other checks that warn are of this node",
+			node: reporting(check("pvc", "Warned"), gpu),
+			want: "Warned pvc",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := found(t, c.node); got != c.want {
+				t.Errorf("found %q, want %q: %s", got, c.want, c.why)
+			}
+		})
+	}
+}
