@@ -191,7 +191,8 @@ func (p Policy) holds(repeats int) time.Duration {
 	return min(d, max(p.MaxHold, p.Hold))
 }
 
-// date gives findings without a time that of their first sight, and forgets those that are gone.
+// date gives findings without a time that of their first sight, and forgets those that are gone. Of more than there is
+// room for, the rest has the time of the first: one that is another at each look would be new after each clearing.
 func (p *Part) date(found []Finding, now time.Time) []Finding {
 	var seen []Seen
 	out := slices.Clone(found)
@@ -201,8 +202,10 @@ func (p *Part) date(found []Finding, now time.Time) []Finding {
 		}
 		key := out[i].key()
 		out[i].Since = now
-		if at := slices.IndexFunc(p.Seen, func(s Seen) bool { return s.Key == key }); at >= 0 {
+		if at := slices.IndexFunc(p.Seen, func(s Seen) bool { return within(key, s.Key) }); at >= 0 {
 			out[i].Since = p.Seen[at].At
+		} else if len(p.Seen) >= mostSeen {
+			out[i].Since = slices.MinFunc(p.Seen, func(a, b Seen) int { return a.At.Compare(b.At) }).At
 		}
 		if len(seen) < mostSeen {
 			seen = append(seen, Seen{key, out[i].Since})

@@ -48,6 +48,17 @@ func TestStatesFollowFindings(t *testing.T) {
 	undated := []nodehealth.Finding{{
 		Source: nodehealth.SourceDevice, Name: core.GPU, Device: "GPU-1", Severity: nodehealth.Failed,
 	}}
+	var many []nodehealth.Finding
+	for i := range 7 {
+		many = append(many, nodehealth.Finding{
+			Source: nodehealth.SourceTaint, Name: fmt.Sprint("t", i), Severity: nodehealth.Failed,
+		})
+	}
+	devices := func(ids string) []nodehealth.Finding {
+		f := undated[0]
+		f.Device = ids
+		return []nodehealth.Finding{f}
+	}
 	for name, c := range map[string]struct {
 		why   string
 		steps []step
@@ -131,6 +142,25 @@ func TestStatesFollowFindings(t *testing.T) {
 				{at: 5 * m, found: undated, clear: m, want: nodehealth.FailedState},
 			},
 		},
+		"somebody clears more than there is room to remember": {
+			why: "those without room are not new at each look",
+			steps: []step{
+				{at: 0, found: many, want: nodehealth.FailedState},
+				{at: 2 * m, found: many, clear: m, want: nodehealth.Healthy},
+				{at: 3 * m, found: many, clear: m, want: nodehealth.Healthy},
+				{at: 4 * m, found: slices.Clone(many[1:]), clear: m, want: nodehealth.Healthy},
+				{at: 5 * m, found: slices.Clone(many[1:]), clear: m, want: nodehealth.Healthy},
+			},
+		},
+		"somebody clears two devices": {
+			why: "a pod that ends takes one of them away, which is nothing new; a third one is",
+			steps: []step{
+				{at: 0, found: devices("GPU-1,GPU-2"), want: nodehealth.FailedState},
+				{at: 2 * m, found: devices("GPU-1,GPU-2"), clear: m, want: nodehealth.Healthy},
+				{at: 3 * m, found: devices("GPU-2"), clear: m, want: nodehealth.Healthy},
+				{at: 4 * m, found: devices("GPU-2,GPU-3"), clear: m, want: nodehealth.FailedState},
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var p nodehealth.Part
@@ -151,6 +181,26 @@ func TestStatesFollowFindings(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A fatal finding without a time is as old as it is, however many others there are, and nothing is written of it at each
+// look.
+func TestWhatFindsNoRoomDoesNotCreep(t *testing.T) {
+	var many []nodehealth.Finding
+	for i := range 7 {
+		many = append(many, nodehealth.Finding{
+			Source: nodehealth.SourceTaint, Name: fmt.Sprint("t", i), Severity: nodehealth.Fatal,
+		})
+	}
+	nodes := nodesNamed(1, "a")
+	nodes[0].Found = many
+	was := nodehealth.Judge(policy(), nil, nodes, time.Time{}, at(0))
+	for i := range 3 {
+		is := nodehealth.Judge(policy(), was.Healths, nodes, time.Time{}, at(time.Duration(i+1)*time.Minute))
+		if h := is.Healths["n0000"]; !h.Equal(was.Healths["n0000"]) || !h.Parts[0].FatalAt.Equal(at(0)) {
+			t.Errorf("look %d says %+v, the first %+v", i, h, was.Healths["n0000"])
+		}
 	}
 }
 

@@ -1,9 +1,9 @@
 package convert
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -178,23 +178,23 @@ func ofResult(r health.Result) nodehealth.Severity {
 	return nodehealth.Ignored
 }
 
-// devices are the devices of pods that kubelets call unhealthy, each once.
+// devices are what kubelets say of the devices of pods: one finding for each resource, with all that are unhealthy.
 func devices(pods []*corev1.Pod) []nodehealth.Finding {
-	var out []nodehealth.Finding
+	bad := map[string][]string{}
 	for _, p := range pods {
 		for resource, id := range UnhealthyDevices(p) {
-			f := nodehealth.Finding{
-				Source: nodehealth.SourceDevice, Name: resource, Resource: resource, Device: id,
-				Message: "Unhealthy, as its kubelet says",
-			}
-			if !slices.Contains(out, f) {
-				out = append(out, f)
-			}
+			bad[resource] = append(bad[resource], id)
 		}
 	}
-	slices.SortFunc(out, func(a, b nodehealth.Finding) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Device, b.Device))
-	})
+	var out []nodehealth.Finding
+	for _, resource := range slices.Sorted(maps.Keys(bad)) {
+		slices.Sort(bad[resource])
+		out = append(out, nodehealth.Finding{
+			Source: nodehealth.SourceDevice, Name: resource, Resource: resource,
+			Device:  strings.Join(slices.Compact(bad[resource]), ","),
+			Message: "Unhealthy, as its kubelet says",
+		})
+	}
 	return out
 }
 

@@ -73,3 +73,25 @@ func TestChecksOfReports(t *testing.T) {
 		})
 	}
 }
+
+// However many devices of a resource are unhealthy, they are one finding, which names them: many would find no room in
+// what is remembered.
+func TestDevicesOfAResourceAreOneFinding(t *testing.T) {
+	pod := func(ids ...corev1.ResourceID) *corev1.Pod {
+		p := &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: make([]corev1.ContainerStatus, 1)}}
+		s := corev1.ResourceStatus{Name: "nvidia.com/gpu"}
+		for _, id := range ids {
+			s.Resources = append(s.Resources, corev1.ResourceHealth{
+				ResourceID: id, Health: corev1.ResourceHealthStatusUnhealthy,
+			})
+		}
+		p.Status.ContainerStatuses[0].AllocatedResourcesStatus = []corev1.ResourceStatus{s}
+		return p
+	}
+	p, err := convert.Patient(
+		reporting("", "nvidia.com/gpu"), []*corev1.Pod{pod("c", "a"), pod("b", "a")}, nil, nil,
+	)
+	if err != nil || len(p.Found) != 1 || p.Found[0].Device != "a,b,c" {
+		t.Errorf("found %+v (%v), want one of a,b,c", p.Found, err)
+	}
+}
