@@ -88,10 +88,13 @@ func (f Finding) Words() string {
 	return text
 }
 
-// key tells findings apart that have no time of their own. It is short whatever it is made of: devices are there by
-// their sums.
+// key tells findings apart that have no time of their own. It has the value of a label or taint: Autopilot's says when
+// a test failed, and another one is new. It is short whatever it is made of: devices are there by their sums.
 func (f Finding) key() string {
 	text := string(f.Source) + "/" + f.Name
+	if f.Source == SourceLabel || f.Source == SourceTaint {
+		text += "=" + f.Message // which is their value
+	}
 	if len(text) > mostMessage {
 		text = cut(text) + sum(text)
 	}

@@ -54,6 +54,11 @@ func TestStatesFollowFindings(t *testing.T) {
 			Source: nodehealth.SourceTaint, Name: fmt.Sprint("t", i), Severity: nodehealth.Failed,
 		})
 	}
+	label := func(value string) []nodehealth.Finding {
+		return nodehealth.Findings(nodehealth.DefaultRules(), nodehealth.Observed{
+			Labels: map[string]string{nodehealth.AutopilotDeep: value},
+		})
+	}
 	devices := func(ids string) []nodehealth.Finding {
 		f := undated[0]
 		f.Device = ids
@@ -150,6 +155,15 @@ func TestStatesFollowFindings(t *testing.T) {
 				{at: 3 * m, found: many, clear: m, want: nodehealth.Healthy},
 				{at: 4 * m, found: slices.Clone(many[1:]), clear: m, want: nodehealth.Healthy},
 				{at: 5 * m, found: slices.Clone(many[1:]), clear: m, want: nodehealth.Healthy},
+			},
+		},
+		"a test fails again after somebody cleared the first": {
+			why: "Autopilot's label says by its value that it is another one",
+			steps: []step{
+				{at: 0, found: label("ERR_12:00"), want: nodehealth.FailedState},
+				{at: 2 * m, found: label("ERR_12:00"), clear: m, want: nodehealth.Healthy},
+				{at: 3 * m, found: label("ERR_12:00"), clear: m, want: nodehealth.Healthy},
+				{at: 4 * m, found: label("ERR_12:04"), clear: m, want: nodehealth.FailedState},
 			},
 		},
 		"somebody clears two devices": {
