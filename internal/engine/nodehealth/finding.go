@@ -242,7 +242,8 @@ func Findings(rules []Rule, o Observed) []Finding {
 			}
 		}
 		if f.Severity.rank() > 0 {
-			f.Name, f.Device, f.Message = cut(f.Name), cutTo(f.Device, mostDevices), cut(f.Message)
+			f.Name, f.Resource, f.Message = cut(f.Name), cut(f.Resource), cut(f.Message)
+			f.Device = cutTo(f.Device, mostDevices)
 			out = append(out, f)
 		}
 	}

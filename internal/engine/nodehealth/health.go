@@ -2,7 +2,9 @@ package nodehealth
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -60,8 +62,15 @@ type Policy struct {
 	Most int
 }
 
-// DefaultMost nodes that are not healthy fit into one ConfigMap.
+// DefaultMost nodes that are not healthy fit into one ConfigMap, if little has to be said of each.
 const DefaultMost = 2000
+
+const (
+	// mostBytes of what is remembered fit into one ConfigMap, which may have 1 MiB: the API server refuses more.
+	mostBytes = 900 << 10
+	// mostParts of a node are remembered.
+	mostParts = 8
+)
 
 // Part is how a node as a whole is, or all its devices of one resource.
 type Part struct { //nolint:recvcheck // its next state is made in a copy
@@ -270,6 +279,25 @@ type Health struct {
 	Taken time.Time `json:"taken,omitzero"`
 	// Held is since when it would be out of service and is not, since too many are already.
 	Held time.Time `json:"held,omitzero"`
+}
+
+// Text is what is stored of it.
+func (h Health) Text() (string, error) {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // which would have six bytes for one
+	err := e.Encode(h)
+	return strings.TrimSuffix(b.String(), "\n"), err
+}
+
+// size is how many bytes there are of it at most, whatever the breaker makes of it.
+func (h Health) size(now time.Time) int {
+	h.Taken, h.Held = now, now
+	text, err := h.Text()
+	if err != nil {
+		return mostBytes // it cannot be stored: times of no year that JSON knows
+	}
+	return len(text)
 }
 
 // worst is the part that is worst, nil if there is none.

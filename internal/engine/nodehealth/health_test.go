@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -561,6 +562,59 @@ func TestMemoryIsBounded(t *testing.T) {
 	v = nodehealth.Judge(p, v.Healths, nodes, time.Time{}, at(time.Minute))
 	if len(v.Healths) != 5 || v.Unknown != 15 {
 		t.Errorf("%d nodes are remembered and %d are not, want 5 and 15", len(v.Healths), v.Unknown)
+	}
+}
+
+// Whatever is found on however many nodes: what is remembered fits into a ConfigMap, the worst first, and the same look
+// twice says the same.
+func TestMemoryFitsIntoAConfigMap(t *testing.T) {
+	nodes := nodesNamed(2000, strings.Repeat("pool", 20))
+	for i := range nodes {
+		nodes[i].Found = []nodehealth.Finding{finding(nodehealth.Failed, 0)}
+		if i >= 1900 {
+			nodes[i].Found[0].Severity = nodehealth.Fatal
+		}
+		nodes[i].Found[0].Message = strings.Repeat("<&>!", 25)
+		for r := range 20 {
+			f := nodes[i].Found[0]
+			f.Resource = fmt.Sprintf("example.com/r%02d", r)
+			nodes[i].Found = append(nodes[i].Found, f)
+		}
+	}
+	v := nodehealth.Judge(policy(), nil, nodes, time.Time{}, at(0))
+	bytes, fatal := 0, 0
+	for name, h := range v.Healths {
+		text, err := h.Text()
+		if err != nil || len(h.Parts) > 8 {
+			t.Fatalf("%s has %d parts (%v), want 8 at most", name, len(h.Parts), err)
+		}
+		bytes += len(name) + len(text)
+		if h.Parts[0].Level == nodehealth.Fatal {
+			fatal++
+		}
+	}
+	if bytes > 1<<20 || bytes < 800<<10 {
+		t.Errorf(
+			"%d bytes are remembered of %d nodes, want no more than fit and not much less",
+			bytes,
+			len(v.Healths),
+		)
+	}
+	if fatal != 100 || len(v.Healths)+v.Unknown != 2000 {
+		t.Errorf("%d fatal nodes are remembered, %d in all and %d not, want all 100 that are fatal, and 2000",
+			fatal, len(v.Healths), v.Unknown)
+	}
+	again := nodehealth.Judge(policy(), v.Healths, nodes, time.Time{}, at(0))
+	if !maps.EqualFunc(v.Healths, again.Healths, nodehealth.Health.Equal) {
+		t.Error("a second look remembers others")
+	}
+}
+
+// What is written is no longer than it has to be.
+func TestTextIsNotEscaped(t *testing.T) {
+	h := nodehealth.Health{UID: "<&>"}
+	if text, err := h.Text(); err != nil || text != `{"uid":"<&>"}` {
+		t.Errorf("it is %s (%v)", text, err)
 	}
 }
 

@@ -45,10 +45,7 @@ func Healths(m *corev1.ConfigMap) (out map[string]nodehealth.Health, torn []stri
 }
 
 // HealthText is what the ConfigMap has of a node.
-func HealthText(h nodehealth.Health) (string, error) {
-	text, err := json.Marshal(h)
-	return string(text), err
-}
+func HealthText(h nodehealth.Health) (string, error) { return h.Text() }
 
 // LiftedAt is when somebody last said that the breaker may go on; zero if nobody did, or it cannot be read.
 func LiftedAt(m *corev1.ConfigMap) time.Time {

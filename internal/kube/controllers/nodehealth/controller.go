@@ -89,8 +89,8 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 type reconciler struct {
 	Options
 	memory client.Reader
-	// told are the flavors of which it was said that no more nodes are taken out, and the nodes whose reports
-	// cannot be read.
+	// told are the flavors of which it was said that no more nodes are taken out, the nodes whose reports
+	// cannot be read, and whether there are more bad nodes than can be remembered.
 	told map[string]bool
 }
 
@@ -110,10 +110,15 @@ func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	// 2. Decide.
 	v := nodehealth.Judge(r.Policy, was, patients, convert.LiftedAt(stored), now)
 	// 3. Write: first what is remembered, then what follows from it.
-	if err := r.write(ctx, stored, was, torn, v.Healths); err != nil {
-		return reconcile.Result{}, err
+	if err := r.write(ctx, stored, was, torn, v.Healths); apierrors.IsConflict(err) {
+		return reconcile.Result{}, err // it is looked again at what somebody else wrote
+	} else if err != nil {
+		// What is new is not known to the engine, which reads what is remembered. Only what is as it was goes on.
+		r.tell(nodes, was, &nodehealth.Verdict{Healths: was, Halts: v.Halts})
+		return reconcile.Result{}, errors.Join(err, r.act(ctx, asBefore(nodes, was, v.Healths), was, now))
 	}
 	r.tell(nodes, was, &v)
+	r.tellUnknown(ctx, v.Unknown)
 	err = r.act(ctx, nodes, v.Healths, now)
 	result := reconcile.Result{}
 	if !v.Next.IsZero() {
@@ -123,6 +128,30 @@ func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		return reconcile.Result{}, err
 	}
 	return result, nil
+}
+
+// asBefore are the nodes whose state is the same as it was.
+func asBefore(nodes []corev1.Node, was, now map[string]nodehealth.Health) []corev1.Node {
+	var out []corev1.Node
+	for i := range nodes {
+		n := &nodes[i]
+		if convert.OfNode(n, was[n.Name]).State() == convert.OfNode(n, now[n.Name]).State() {
+			out = append(out, *n)
+		}
+	}
+	return out
+}
+
+// tellUnknown says once that there is no room for all that is found.
+func (r *reconciler) tellUnknown(ctx context.Context, nodes int) {
+	const key = "unknown nodes"
+	if nodes > 0 && !r.told[key] {
+		log.FromContext(ctx).Info(
+			"More nodes are bad than can be remembered, the others stay in service",
+			"nodes", nodes, "configMap", convert.HealthMemory,
+		)
+	}
+	r.told[key] = nodes > 0
 }
 
 // read is the ConfigMap; nil if there is none yet.

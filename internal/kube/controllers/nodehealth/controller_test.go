@@ -41,8 +41,8 @@ type world struct {
 	events *events.FakeRecorder
 	// writes are those to nodes, memories those to the ConfigMap.
 	writes, memories int
-	// refuse is what the API server says to writes to nodes.
-	refuse error
+	// refuse is what the API server says to writes to nodes, forget to writes to the ConfigMap.
+	refuse, forget error
 }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
@@ -61,6 +61,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			return w.refuse
 		case *corev1.ConfigMap:
 			w.memories++
+			return w.forget
 		}
 		return nil
 	}
@@ -446,6 +447,57 @@ func TestMemoryIsWrittenOnWhatWasRead(t *testing.T) {
 	) {
 		t.Errorf("written on an old one: %v, want a conflict", err)
 	}
+}
+
+// Where nothing new can be remembered, what is remembered goes on: its labels are kept. What is new waits, and nobody's
+// word is written over.
+func TestRefusedMemoryDoesNotHoldUpTheRest(t *testing.T) {
+	w := newWorld(
+		t,
+		node("n1", ""),
+		node("n2", ""),
+		node("n3", ""),
+		node("n4", ""),
+		node("n5", ""),
+		node("n6", ""),
+	)
+	w.change("n1", w.set("KernelDeadlock", corev1.ConditionTrue))
+	w.change("n2", w.set("KernelDeadlock", corev1.ConditionTrue))
+	w.look()
+	w.clock.Step(time.Minute)
+	w.told()
+	counted := 0
+	w.r.Count = func(states map[nodehealth.State]int, _ map[string]int, _ []nodehealth.State) {
+		counted += states[nodehealth.FailedState]
+	}
+	w.forget = apierrors.NewRequestEntityTooLargeError("it is too large")
+	w.change("n1", func(n *corev1.Node) { n.Labels[nodehealth.HealthLabel] = "PASS" })
+	w.change("n2", func(n *corev1.Node) {
+		n.Annotations[convert.ClearedAnnotation] = `{"by":"ann","at":"` + w.clock.Now().Format(time.RFC3339) + `"}`
+		delete(n.Annotations, convert.LabelledAnnotation)
+		delete(n.Labels, nodehealth.HealthLabel)
+	})
+	w.change("n3", w.set("KernelDeadlock", corev1.ConditionTrue))
+	if _, err := w.r.Reconcile(
+		t.Context(),
+		reconcile.Request{},
+	); err == nil ||
+		!strings.Contains(err.Error(), "large") {
+		t.Errorf("it says %v, want what the API server says", err)
+	}
+	want := [3][3]string{{"Failed", "ERR", "False Failed"}, {"Failed", "", "False Failed"}, {"Healthy", "", ""}}
+	if diff := cmp.Diff(want, [3][3]string{w.state("n1"), w.state("n2"), w.state("n3")}); diff != "" {
+		t.Errorf(
+			"state, label, condition of the one that is as it was, of one that somebody cleared, and of one that "+
+				"fails (-want +got):\n%s",
+			diff,
+		)
+	}
+	if told := w.told(); len(told) > 0 || counted != 2 {
+		t.Errorf("told %v and counted %d failed nodes; want nothing that is not remembered, and two", told, counted)
+	}
+	w.forget = nil
+	w.expect("it is made up for", "n2", "Healthy", "", "True Healthy")
 }
 
 func TestHeartbeatsAreNoNews(t *testing.T) {
