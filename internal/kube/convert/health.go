@@ -109,7 +109,7 @@ func OfNode(n *corev1.Node, h nodehealth.Health) nodehealth.Health {
 
 // gpuChecks are the checks that are of a node's GPUs; others are of the node.
 func gpuChecks() []string {
-	return []string{"pciebw", "remapped", "gpupower", "gpumem", "dcgm", "xid"}
+	return []string{"pciebw", "remapped", "gpupower", "gpumem", "dcgm", "invasive", "xid"}
 }
 
 // accuses reports whether a check says what is wrong with other nodes than the one whose agent made it: it is believed
@@ -154,6 +154,12 @@ func Patient(
 		Name: n.Name, UID: string(n.UID), Pools: nodehealth.Pools(flavors, NodeSignals(n)),
 		Testing: nodehealth.IsTest(n.Labels),
 		Found:   nodehealth.Findings(rules, o),
+	}
+	for i := range out.Found { // what is of devices that the node does not have is of the node, or it would say nothing
+		f := &out.Found[i]
+		if _, has := n.Status.Capacity[corev1.ResourceName(f.Resource)]; !has {
+			f.Resource = ""
+		}
 	}
 	out.DeepPassed, out.Cleared = o.DeepPassed, ClearedAt(n)
 	if err != nil {

@@ -60,6 +60,28 @@ func TestChecksOfReports(t *testing.T) {
 			node: reporting(check("ping", "Failed"), gpu),
 			want: "Failed ping",
 		},
+		"a GPU": {
+			why:  "it is of the GPUs",
+			node: reporting(check("xid", "Fatal"), gpu),
+			want: "Fatal xid nvidia.com/gpu",
+		},
+		"a deep test": {
+			why:  "it is of the GPUs as well",
+			node: reporting(check("invasive", "Failed"), gpu),
+			want: "Failed invasive nvidia.com/gpu",
+		},
+		"a GPU of another kind": {
+			why:  "of a resource that the node does not have it would say nothing, and use up the breaker",
+			node: reporting(check("gpumem", "Failed"), "amd.com/gpu"),
+			want: "Failed gpumem",
+		},
+		"GPUs by DRA": {
+			why:  "the node has no resource for them, whoever finds it",
+			node: &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
+				{Type: "GpuMemWatch", Status: corev1.ConditionTrue},
+			}}},
+			want: "Failed GpuMemWatch",
+		},
 		"a volume cannot be had": {
 			why:  "other checks that warn are of this node",
 			node: reporting(check("pvc", "Warned"), gpu),

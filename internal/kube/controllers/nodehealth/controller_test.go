@@ -511,6 +511,7 @@ func TestHeartbeatsAreNoNews(t *testing.T) {
 		"a taint":       {func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "x"}} }, true},
 		"a label":       {func(n *corev1.Node) { n.Labels["x"] = "y" }, true},
 		"a report":      {func(n *corev1.Node) { n.Annotations = map[string]string{health.ChecksAnnotation: "{}"} }, true},
+		"a resource":    {func(n *corev1.Node) { n.Status.Capacity["amd.com/gpu"] = resource.MustParse("8") }, true},
 		"it is cleared": {func(n *corev1.Node) { n.Annotations = map[string]string{convert.ClearedAnnotation: "{}"} }, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"reflect"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,7 +64,8 @@ type saidOf struct {
 	labels, annotations map[string]string
 	taints              []corev1.Taint
 	conditions          []nodehealth.Condition
-	gpus, going         bool
+	resources           []corev1.ResourceName
+	going               bool
 }
 
 func said(n *corev1.Node) saidOf {
@@ -89,7 +91,7 @@ func said(n *corev1.Node) saidOf {
 			Since:   c.LastTransitionTime.Time,
 		})
 	}
-	_, out.gpus = n.Status.Capacity["nvidia.com/gpu"]
+	out.resources = slices.Sorted(maps.Keys(n.Status.Capacity))
 	return out
 }
 
