@@ -281,6 +281,32 @@ type Health struct {
 	Held time.Time `json:"held,omitzero"`
 }
 
+// until is what is remembered with no time after now, and without parts that nobody here has written: who is not
+// healthy has a level.
+func (h Health) until(now time.Time) Health {
+	past := func(at time.Time) time.Time {
+		if at.After(now) {
+			return now
+		}
+		return at
+	}
+	h.Taken, h.Held = past(h.Taken), past(h.Held)
+	var parts []Part
+	for _, p := range h.Parts {
+		if p.State != Healthy && p.Level.rank() == 0 {
+			continue
+		}
+		p.Since, p.FatalAt, p.Gone = past(p.Since), past(p.FatalAt), past(p.Gone)
+		p.Seen = slices.Clone(p.Seen)
+		for i := range p.Seen {
+			p.Seen[i].At = past(p.Seen[i].At)
+		}
+		parts = append(parts, p)
+	}
+	h.Parts = parts
+	return h
+}
+
 // Text is what is stored of it.
 func (h Health) Text() (string, error) {
 	var b strings.Builder

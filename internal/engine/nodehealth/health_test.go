@@ -565,6 +565,98 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
+// A clock that is wrong, or a slip of somebody's hand, does not decide for years: times to come are not believed.
+func TestTimesToComeAreNotBelieved(t *testing.T) {
+	const year = 8760 * time.Hour
+	one := func(s nodehealth.Severity, since time.Duration) []nodehealth.Finding {
+		return []nodehealth.Finding{finding(s, since)}
+	}
+	stored := func(p nodehealth.Part) nodehealth.Health {
+		return nodehealth.Health{UID: "u0", Parts: []nodehealth.Part{p}}
+	}
+	fatal := nodehealth.Part{State: nodehealth.Draining, Level: nodehealth.Fatal, Since: at(-time.Hour), FatalAt: at(-time.Hour)}
+	back := nodehealth.Part{State: nodehealth.Back, Level: nodehealth.Failed, Since: at(-time.Hour), Gone: at(year)}
+	future := fatal
+	future.FatalAt = at(year)
+	for name, c := range map[string]struct {
+		why      string
+		was      nodehealth.Health
+		found    []nodehealth.Finding
+		evidence nodehealth.Evidence
+		// at is when it is looked at again, with the evidence then
+		at   time.Duration
+		then nodehealth.Evidence
+		want nodehealth.State
+	}{
+		"somebody clears it tomorrow": {
+			why: "what is found until then would never count", found: one(nodehealth.Failed, 0),
+			evidence: nodehealth.Evidence{Cleared: at(year)}, then: nodehealth.Evidence{Cleared: at(year)},
+			at: time.Minute, want: nodehealth.FailedState,
+		},
+		"somebody clears it by a clock that is ahead": {
+			why: "it counts as soon as it is that late", found: one(nodehealth.Failed, 0),
+			evidence: nodehealth.Evidence{Cleared: at(30 * time.Second)}, then: nodehealth.Evidence{Cleared: at(30 * time.Second)},
+			at: time.Minute, want: nodehealth.Healthy,
+		},
+		"a deep test passes tomorrow": {
+			why: "it would clear whatever is fatal until then", was: stored(fatal),
+			then: nodehealth.Evidence{DeepPassed: at(year)}, at: time.Minute, want: nodehealth.Draining,
+		},
+		"a fatal finding of tomorrow": {
+			why: "no deep test of today could clear it", found: one(nodehealth.Fatal, year),
+			then: nodehealth.Evidence{Cleared: at(time.Minute)}, at: time.Minute, want: nodehealth.Healthy,
+		},
+		"it was fatal tomorrow": {
+			why: "no deep test of today could clear it", was: stored(future),
+			then: nodehealth.Evidence{DeepPassed: at(time.Minute)}, at: time.Minute, want: nodehealth.Back,
+		},
+		"it is gone since tomorrow": {
+			why: "it would never be back", was: stored(back), at: 5 * time.Minute, want: nodehealth.Healthy,
+		},
+		"a state by hand, without a level": {
+			why: "nothing would ever change it", was: stored(nodehealth.Part{State: nodehealth.FailedState, Since: at(0)}),
+			at: time.Minute, want: nodehealth.Healthy,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			nodes := nodesNamed(1, "a")
+			nodes[0].Found, nodes[0].Evidence = c.found, c.evidence
+			was := map[string]nodehealth.Health{}
+			if c.was.UID != "" {
+				was["n0000"] = c.was
+			}
+			v := nodehealth.Judge(policy(), was, nodes, time.Time{}, at(0))
+			if c.evidence.Cleared.Equal(at(30*time.Second)) && !v.Next.Equal(c.evidence.Cleared) {
+				t.Errorf("the next look is at %s, want when it counts", v.Next)
+			}
+			nodes[0].Evidence = c.then
+			v = nodehealth.Judge(policy(), v.Healths, nodes, time.Time{}, at(c.at))
+			if got := v.Healths["n0000"].State(); got != c.want {
+				t.Errorf("it is %s, want %s: %s", got, c.want, c.why)
+			}
+		})
+	}
+}
+
+// The breaker counts nothing of times to come for longer than an hour, and nobody lifts it for years.
+func TestBreakerDoesNotBelieveTimesToCome(t *testing.T) {
+	nodes := nodesNamed(3, "a")
+	for i := range nodes {
+		nodes[i].Found = []nodehealth.Finding{finding(nodehealth.Failed, 0)}
+	}
+	v := nodehealth.Judge(policy(), nil, nodes, at(9999*time.Hour), at(0))
+	v = nodehealth.Judge(policy(), v.Healths, nodes, at(9999*time.Hour), at(time.Minute))
+	if len(v.Halts) != 1 || len(v.Halts[0].Nodes) != 2 {
+		t.Errorf("halts %+v, want two nodes held, though somebody lifts the breaker some day", v.Halts)
+	}
+	was := map[string]nodehealth.Health{"gone": {Pools: []string{"a"}, Taken: at(9999 * time.Hour)}}
+	v = nodehealth.Judge(policy(), was, nodes, time.Time{}, at(0))
+	v = nodehealth.Judge(policy(), v.Healths, nodes, time.Time{}, at(time.Hour))
+	if v.Healths["n0000"].Taken.IsZero() {
+		t.Error("a node that was taken out some day counts for longer than an hour")
+	}
+}
+
 // Whatever is found on however many nodes: what is remembered fits into a ConfigMap, the worst first, and the same look
 // twice says the same.
 func TestMemoryFitsIntoAConfigMap(t *testing.T) {

@@ -49,10 +49,14 @@ const breakerWindow = time.Hour
 // Judge is how all nodes are after a look at them. was is what it said the last time; lifted is when somebody last
 // said that nodes may be taken out of service again, whatever was taken until then.
 //
+// Times that are still to come are not believed, whoever wrote them: what is remembered is of now, what is found has no
+// time, and what speaks for a node or for all has not been said yet.
+//
 // No more than the policy's share of a pool is taken out of service within an hour; what else looks bad stays in
 // service, held, and is only avoided. Those that are worst go first, then by name.
 func Judge(policy Policy, was map[string]Health, patients []Patient, lifted, now time.Time) Verdict {
 	v := Verdict{Healths: map[string]Health{}}
+	was, patients, lifted = v.until(now, was, patients, lifted)
 	size := map[string]int{}
 	there := make(map[string]bool, len(patients))
 	for _, p := range patients {
@@ -77,6 +81,36 @@ func Judge(policy Policy, was map[string]Health, patients []Patient, lifted, now
 		}
 	}
 	return v
+}
+
+// until is what Judge is given as far as it is not of a time to come, with when to look at the rest.
+func (v *Verdict) until(
+	now time.Time,
+	was map[string]Health,
+	patients []Patient,
+	lifted time.Time,
+) (map[string]Health, []Patient, time.Time) {
+	past := func(at time.Time) time.Time {
+		if at.After(now) {
+			v.due(at, now)
+			return time.Time{}
+		}
+		return at
+	}
+	before := make(map[string]Health, len(was))
+	for name, h := range was {
+		before[name] = h.until(now)
+	}
+	patients = slices.Clone(patients)
+	for i := range patients {
+		p := &patients[i]
+		p.DeepPassed, p.Cleared = past(p.DeepPassed), past(p.Cleared)
+		p.Found = slices.Clone(p.Found)
+		for k := range p.Found {
+			p.Found[k].Since = past(p.Found[k].Since)
+		}
+	}
+	return before, patients, past(lifted)
 }
 
 // remember notes how the patients are, as far as there is room: first those that the breaker counts, then the worst,

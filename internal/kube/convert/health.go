@@ -119,12 +119,14 @@ func accuses(c health.Check) bool {
 }
 
 // Patient is a node to be judged, with what is found on it by rules. pods are those on it with unhealthy devices. A
-// report of the agent that cannot be read says nothing; err tells why.
+// report of the agent that cannot be read says nothing; err tells why. A report stays true however old it is: an agent
+// that is silent does not say that its node is well.
 func Patient(
 	n *corev1.Node,
 	pods []*corev1.Pod,
 	flavors []core.Flavor,
 	rules []nodehealth.Rule,
+	now time.Time,
 ) (nodehealth.Patient, error) {
 	o := nodehealth.Observed{Taints: Taints(n.Spec.Taints), Labels: n.Labels}
 	for _, c := range n.Status.Conditions {
@@ -150,6 +152,10 @@ func Patient(
 		}
 	}
 	o.Devices = devices(pods)
+	deepPassed := o.DeepPassed
+	if deepPassed.After(now) { // it would hide all that is fatal until then
+		o.DeepPassed = time.Time{}
+	}
 	out := nodehealth.Patient{
 		Name: n.Name, UID: string(n.UID), Pools: nodehealth.Pools(flavors, NodeSignals(n)),
 		Testing: nodehealth.IsTest(n.Labels),
@@ -161,7 +167,7 @@ func Patient(
 			f.Resource = ""
 		}
 	}
-	out.DeepPassed, out.Cleared = o.DeepPassed, ClearedAt(n)
+	out.DeepPassed, out.Cleared = deepPassed, ClearedAt(n)
 	if err != nil {
 		err = fmt.Errorf("node %s: %w", n.Name, err)
 	}

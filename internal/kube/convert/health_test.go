@@ -3,6 +3,7 @@ package convert_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -12,6 +13,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // reporting is a node with such resources whose agent reports such checks.
 func reporting(checks string, resources ...corev1.ResourceName) *corev1.Node {
@@ -28,9 +31,9 @@ func reporting(checks string, resources ...corev1.ResourceName) *corev1.Node {
 }
 
 // found are severity, name and resource of what is found on a node.
-func found(t *testing.T, n *corev1.Node, pods ...*corev1.Pod) string {
+func found(t *testing.T, n *corev1.Node) string {
 	t.Helper()
-	p, err := convert.Patient(n, pods, nil, nodehealth.DefaultRules())
+	p, err := convert.Patient(n, nil, nil, nodehealth.DefaultRules(), noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,6 +85,16 @@ func TestChecksOfReports(t *testing.T) {
 			}}},
 			want: "Failed GpuMemWatch",
 		},
+		"a deep test that passes some day": {
+			why:  "it would hide what is fatal until then",
+			node: reporting(check("xid", "Fatal")+`,{"name":"invasive","result":"Passed","deep":true,"at":"2036-03-01T12:00:00Z"}`, gpu),
+			want: "Fatal xid nvidia.com/gpu",
+		},
+		"an agent that is silent for a year": {
+			why:  "nobody looks any more, which does not make a node well",
+			node: reporting(`{"name":"gpumem","result":"Failed","at":"2025-03-01T12:00:00Z"}`, gpu),
+			want: "Failed gpumem nvidia.com/gpu",
+		},
 		"a volume cannot be had": {
 			why:  "other checks that warn are of this node",
 			node: reporting(check("pvc", "Warned"), gpu),
@@ -111,7 +124,7 @@ func TestDevicesOfAResourceAreOneFinding(t *testing.T) {
 		return p
 	}
 	p, err := convert.Patient(
-		reporting("", "nvidia.com/gpu"), []*corev1.Pod{pod("c", "a"), pod("b", "a")}, nil, nil,
+		reporting("", "nvidia.com/gpu"), []*corev1.Pod{pod("c", "a"), pod("b", "a")}, nil, nil, noon,
 	)
 	if err != nil || len(p.Found) != 1 || p.Found[0].Device != "a,b,c" {
 		t.Errorf("found %+v (%v), want one of a,b,c", p.Found, err)

@@ -101,12 +101,12 @@ func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	nodes, patients, err := r.patients(ctx)
+	now := r.Clock.Now().UTC().Truncate(time.Second)
+	nodes, patients, err := r.patients(ctx, now)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	was, torn := convert.Healths(stored)
-	now := r.Clock.Now().UTC().Truncate(time.Second)
 	// 2. Decide.
 	v := nodehealth.Judge(r.Policy, was, patients, convert.LiftedAt(stored), now)
 	// 3. Write: first what is remembered, then what follows from it.
@@ -168,7 +168,7 @@ func (r *reconciler) read(ctx context.Context) (*corev1.ConfigMap, error) {
 }
 
 // patients are all nodes with what is found on them.
-func (r *reconciler) patients(ctx context.Context) ([]corev1.Node, []nodehealth.Patient, error) {
+func (r *reconciler) patients(ctx context.Context, now time.Time) ([]corev1.Node, []nodehealth.Patient, error) {
 	var all kueue.ResourceFlavorList
 	if err := r.Client.List(ctx, &all); err != nil {
 		return nil, nil, fmt.Errorf("list flavors: %w", err)
@@ -195,7 +195,7 @@ func (r *reconciler) patients(ctx context.Context) ([]corev1.Node, []nodehealth.
 	patients := make([]nodehealth.Patient, len(nodes.Items))
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
-		p, err := convert.Patient(n, on[n.Name], flavors, r.Policy.Rules)
+		p, err := convert.Patient(n, on[n.Name], flavors, r.Policy.Rules, now)
 		if key := "report of " + n.Name; err == nil {
 			delete(r.told, key)
 		} else if !r.told[key] {
