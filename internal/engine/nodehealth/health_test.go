@@ -574,8 +574,18 @@ func TestTimesToComeAreNotBelieved(t *testing.T) {
 	stored := func(p nodehealth.Part) nodehealth.Health {
 		return nodehealth.Health{UID: "u0", Parts: []nodehealth.Part{p}}
 	}
-	fatal := nodehealth.Part{State: nodehealth.Draining, Level: nodehealth.Fatal, Since: at(-time.Hour), FatalAt: at(-time.Hour)}
-	back := nodehealth.Part{State: nodehealth.Back, Level: nodehealth.Failed, Since: at(-time.Hour), Gone: at(year)}
+	fatal := nodehealth.Part{
+		State:   nodehealth.Draining,
+		Level:   nodehealth.Fatal,
+		Since:   at(-time.Hour),
+		FatalAt: at(-time.Hour),
+	}
+	back := nodehealth.Part{
+		State: nodehealth.Back,
+		Level: nodehealth.Failed,
+		Since: at(-time.Hour),
+		Gone:  at(year),
+	}
 	future := fatal
 	future.FatalAt = at(year)
 	for name, c := range map[string]struct {

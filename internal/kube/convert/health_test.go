@@ -79,7 +79,7 @@ func TestChecksOfReports(t *testing.T) {
 			want: "Failed gpumem",
 		},
 		"GPUs by DRA": {
-			why:  "the node has no resource for them, whoever finds it",
+			why: "the node has no resource for them, whoever finds it",
 			node: &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
 				{Type: "GpuMemWatch", Status: corev1.ConditionTrue},
 			}}},

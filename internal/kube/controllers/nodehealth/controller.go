@@ -168,7 +168,10 @@ func (r *reconciler) read(ctx context.Context) (*corev1.ConfigMap, error) {
 }
 
 // patients are all nodes with what is found on them.
-func (r *reconciler) patients(ctx context.Context, now time.Time) ([]corev1.Node, []nodehealth.Patient, error) {
+func (r *reconciler) patients(
+	ctx context.Context,
+	now time.Time,
+) ([]corev1.Node, []nodehealth.Patient, error) {
 	var all kueue.ResourceFlavorList
 	if err := r.Client.List(ctx, &all); err != nil {
 		return nil, nil, fmt.Errorf("list flavors: %w", err)

@@ -501,21 +501,40 @@ func TestRefusedMemoryDoesNotHoldUpTheRest(t *testing.T) {
 }
 
 func TestHeartbeatsAreNoNews(t *testing.T) {
+	const (
+		checks = `{"name":"gpumem","result":"Passed","at":"2026-03-01T12:00:00Z"},` +
+			`{"name":"dcgm","result":"Skipped","at":"2026-03-01T12:00:00Z","message":"no dcgmi"}`
+		deep = `{"name":"invasive","result":"Passed","deep":true,"at":"2026-03-01T12:00:00Z"}`
+	)
+	report := func(text string) func(*corev1.Node) {
+		return func(n *corev1.Node) { n.Annotations[health.ChecksAnnotation] = text }
+	}
 	for name, c := range map[string]struct {
 		change func(*corev1.Node)
 		news   bool
 	}{
-		"a heartbeat":   {func(n *corev1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(noon) }, false},
-		"images":        {func(n *corev1.Node) { n.Annotations = map[string]string{"x": "y"} }, false},
-		"a condition":   {func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse }, true},
-		"a taint":       {func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "x"}} }, true},
-		"a label":       {func(n *corev1.Node) { n.Labels["x"] = "y" }, true},
-		"a report":      {func(n *corev1.Node) { n.Annotations = map[string]string{health.ChecksAnnotation: "{}"} }, true},
+		"a heartbeat":                  {func(n *corev1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(noon) }, false},
+		"images":                       {func(n *corev1.Node) { n.Annotations["x"] = "y" }, false},
+		"a condition":                  {func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse }, true},
+		"a taint":                      {func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "x"}} }, true},
+		"a label":                      {func(n *corev1.Node) { n.Labels["x"] = "y" }, true},
+		"a report that cannot be read": {report("broken"), true},
+		"a report of the same, later": {report(
+			`{"at":"2026-03-01T13:00:00Z","checks":[` + strings.ReplaceAll(checks, "12:00", "13:00") + `,` + deep + `]}`), false},
+		"a check that fails": {report(`{"at":"2026-03-01T12:00:00Z","checks":[` +
+			strings.Replace(checks, "Passed", "Failed", 1) + `,` + deep + `]}`), true},
+		"a deep test that passes again": {report(`{"at":"2026-03-01T12:00:00Z","checks":[` + checks + `,` +
+			strings.ReplaceAll(deep, "12:00", "13:00") + `]}`), true},
+		"no report":     {func(n *corev1.Node) { delete(n.Annotations, health.ChecksAnnotation) }, true},
 		"a resource":    {func(n *corev1.Node) { n.Status.Capacity["amd.com/gpu"] = resource.MustParse("8") }, true},
-		"it is cleared": {func(n *corev1.Node) { n.Annotations = map[string]string{convert.ClearedAnnotation: "{}"} }, true},
+		"it is cleared": {func(n *corev1.Node) { n.Annotations[convert.ClearedAnnotation] = "{}" }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			old, now := node("n", ""), node("n", "")
+			for _, n := range []*corev1.Node{old, now} {
+				n.Annotations = map[string]string{}
+				report(`{"at":"2026-03-01T12:00:00Z","checks":[` + checks + `,` + deep + `]}`)(n)
+			}
 			c.change(now)
 			if got := nodeChanged().Update(event.TypedUpdateEvent[*corev1.Node]{ObjectOld: old, ObjectNew: now}); got != c.news {
 				t.Errorf("let through: %v, want %v", got, c.news)
