@@ -110,7 +110,8 @@ func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	// 2. Decide.
 	v := nodehealth.Judge(r.Policy, was, patients, convert.LiftedAt(stored), now)
 	// 3. Write: first what is remembered, then what follows from it.
-	if err := r.write(ctx, stored, was, torn, v.Healths); apierrors.IsConflict(err) {
+	if err := r.write(ctx, stored, was, torn, v.Healths); apierrors.IsConflict(err) ||
+		apierrors.IsAlreadyExists(err) {
 		return reconcile.Result{}, err // it is looked again at what somebody else wrote
 	} else if err != nil {
 		// What is new is not known to the engine, which reads what is remembered. Only what is as it was goes on.

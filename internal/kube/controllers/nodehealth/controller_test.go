@@ -449,6 +449,24 @@ func TestMemoryIsWrittenOnWhatWasRead(t *testing.T) {
 	}
 }
 
+// Who does not see yet that something is remembered acts on nothing: it would lift the labels of what waits to be back.
+func TestNothingIsDoneByWhoSeesTheMemoryLate(t *testing.T) {
+	w := newWorld(t, node("n1", ""), node("n2", ""))
+	w.change("n1", w.set("KernelDeadlock", corev1.ConditionTrue))
+	w.look()
+	w.clock.Step(time.Minute)
+	w.change("n1", w.set("KernelDeadlock", corev1.ConditionFalse))
+	w.change("n2", w.set("KernelDeadlock", corev1.ConditionTrue))
+	w.r.memory, w.writes = fake.NewClientBuilder().Build(), 0
+	if _, err := w.r.Reconcile(
+		t.Context(),
+		reconcile.Request{},
+	); !apierrors.IsAlreadyExists(err) ||
+		w.writes > 0 {
+		t.Errorf("it says %v and writes %d times on nodes, want that there is a ConfigMap, and none", err, w.writes)
+	}
+}
+
 // Where nothing new can be remembered, what is remembered goes on: its labels are kept. What is new waits, and nobody's
 // word is written over.
 func TestRefusedMemoryDoesNotHoldUpTheRest(t *testing.T) {
