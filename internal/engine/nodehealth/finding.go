@@ -2,7 +2,9 @@ package nodehealth
 
 import (
 	"cmp"
+	"hash/fnv"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -59,7 +61,7 @@ type Finding struct {
 	Name string `json:"name"`
 	// Resource whose devices it concerns, "" for the node as a whole.
 	Resource string `json:"resource,omitempty"`
-	// Device that it concerns, where the source says which.
+	// Device that it concerns, where the source says which; several with a comma between.
 	Device   string   `json:"device,omitempty"`
 	Severity Severity `json:"severity"`
 	Message  string   `json:"message,omitempty"`
@@ -67,8 +69,12 @@ type Finding struct {
 	Since time.Time `json:"since,omitzero"`
 }
 
-// mostMessage bounds what is kept of a message.
-const mostMessage = 100
+// mostMessage bounds what is kept of a message, mostDevices what is kept of the names of devices: those of eight GPUs
+// have 327 bytes.
+const (
+	mostMessage = 100
+	mostDevices = 400
+)
 
 // Words say what was found, by whom.
 func (f Finding) Words() string {
@@ -82,19 +88,62 @@ func (f Finding) Words() string {
 	return text
 }
 
-// key tells findings apart that have no time of their own.
-func (f Finding) key() string { return cut(string(f.Source) + "/" + f.Name + "/" + f.Device) }
+// key tells findings apart that have no time of their own. It has the value of a label or taint: Autopilot's says when
+// a test failed, and another one is new. It is short whatever it is made of: devices are there by their sums.
+func (f Finding) key() string {
+	text := string(f.Source) + "/" + f.Name
+	if f.Source == SourceLabel || f.Source == SourceTaint {
+		text += "=" + f.Message // which is their value
+	}
+	if len(text) > mostMessage {
+		text = cut(text) + sum(text)
+	}
+	text += "/"
+	for i, device := range strings.Split(f.Device, ",") {
+		if i > 0 {
+			text += ","
+		}
+		if device != "" {
+			text += sum(device)
+		}
+	}
+	return text
+}
+
+func sum(text string) string {
+	h := fnv.New32a()
+	h.Write([]byte(text)) //nolint:errcheck // it never fails
+	return strconv.FormatUint(uint64(h.Sum32()), 36)
+}
+
+// within reports whether a key is of the same as another, of the same devices or of fewer: that one of several devices
+// is not found any more is nothing new.
+func within(key, of string) bool {
+	i, j := strings.LastIndexByte(key, '/'), strings.LastIndexByte(of, '/')
+	if i < 0 || j < 0 || key[:i] != of[:j] {
+		return key == of
+	}
+	all := strings.Split(of[j+1:], ",")
+	for device := range strings.SplitSeq(key[i+1:], ",") {
+		if !slices.Contains(all, device) {
+			return false
+		}
+	}
+	return true
+}
 
 // same reports whether two findings differ in words at most.
 func (f Finding) same(o Finding) bool {
 	return f.key() == o.key() && f.Severity == o.Severity && f.Since.Equal(o.Since)
 }
 
-func cut(text string) string {
-	if len(text) <= mostMessage {
+func cut(text string) string { return cutTo(text, mostMessage) }
+
+func cutTo(text string, most int) string {
+	if len(text) <= most {
 		return text
 	}
-	return strings.ToValidUTF8(text[:mostMessage], "")
+	return strings.ToValidUTF8(text[:most], "")
 }
 
 // Rule says how bad what a source says is. The first that fits decides.
@@ -193,7 +242,8 @@ func Findings(rules []Rule, o Observed) []Finding {
 			}
 		}
 		if f.Severity.rank() > 0 {
-			f.Name, f.Device, f.Message = cut(f.Name), cut(f.Device), cut(f.Message)
+			f.Name, f.Resource, f.Message = cut(f.Name), cut(f.Resource), cut(f.Message)
+			f.Device = cutTo(f.Device, mostDevices)
 			out = append(out, f)
 		}
 	}

@@ -2,7 +2,9 @@ package nodehealth
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -60,8 +62,15 @@ type Policy struct {
 	Most int
 }
 
-// DefaultMost nodes that are not healthy fit into one ConfigMap.
+// DefaultMost nodes that are not healthy fit into one ConfigMap, if little has to be said of each.
 const DefaultMost = 2000
+
+const (
+	// mostBytes of what is remembered fit into one ConfigMap, which may have 1 MiB: the API server refuses more.
+	mostBytes = 900 << 10
+	// mostParts of a node are remembered.
+	mostParts = 8
+)
 
 // Part is how a node as a whole is, or all its devices of one resource.
 type Part struct { //nolint:recvcheck // its next state is made in a copy
@@ -191,7 +200,8 @@ func (p Policy) holds(repeats int) time.Duration {
 	return min(d, max(p.MaxHold, p.Hold))
 }
 
-// date gives findings without a time that of their first sight, and forgets those that are gone.
+// date gives findings without a time that of their first sight, and forgets those that are gone. Of more than there is
+// room for, the rest has the time of the first: one that is another at each look would be new after each clearing.
 func (p *Part) date(found []Finding, now time.Time) []Finding {
 	var seen []Seen
 	out := slices.Clone(found)
@@ -201,8 +211,10 @@ func (p *Part) date(found []Finding, now time.Time) []Finding {
 		}
 		key := out[i].key()
 		out[i].Since = now
-		if at := slices.IndexFunc(p.Seen, func(s Seen) bool { return s.Key == key }); at >= 0 {
+		if at := slices.IndexFunc(p.Seen, func(s Seen) bool { return within(key, s.Key) }); at >= 0 {
 			out[i].Since = p.Seen[at].At
+		} else if len(p.Seen) >= mostSeen {
+			out[i].Since = slices.MinFunc(p.Seen, func(a, b Seen) int { return a.At.Compare(b.At) }).At
 		}
 		if len(seen) < mostSeen {
 			seen = append(seen, Seen{key, out[i].Since})
@@ -267,6 +279,51 @@ type Health struct {
 	Taken time.Time `json:"taken,omitzero"`
 	// Held is since when it would be out of service and is not, since too many are already.
 	Held time.Time `json:"held,omitzero"`
+}
+
+// until is what is remembered with no time after now, and without parts that nobody here has written: who is not
+// healthy has a level.
+func (h Health) until(now time.Time) Health {
+	past := func(at time.Time) time.Time {
+		if at.After(now) {
+			return now
+		}
+		return at
+	}
+	h.Taken, h.Held = past(h.Taken), past(h.Held)
+	var parts []Part
+	for _, p := range h.Parts {
+		if p.State != Healthy && p.Level.rank() == 0 {
+			continue
+		}
+		p.Since, p.FatalAt, p.Gone = past(p.Since), past(p.FatalAt), past(p.Gone)
+		p.Seen = slices.Clone(p.Seen)
+		for i := range p.Seen {
+			p.Seen[i].At = past(p.Seen[i].At)
+		}
+		parts = append(parts, p)
+	}
+	h.Parts = parts
+	return h
+}
+
+// Text is what is stored of it.
+func (h Health) Text() (string, error) {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // which would have six bytes for one
+	err := e.Encode(h)
+	return strings.TrimSuffix(b.String(), "\n"), err
+}
+
+// size is how many bytes there are of it at most, whatever the breaker makes of it.
+func (h Health) size(now time.Time) int {
+	h.Taken, h.Held = now, now
+	text, err := h.Text()
+	if err != nil {
+		return mostBytes // it cannot be stored: times of no year that JSON knows
+	}
+	return len(text)
 }
 
 // worst is the part that is worst, nil if there is none.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,6 +49,22 @@ func TestStatesFollowFindings(t *testing.T) {
 	undated := []nodehealth.Finding{{
 		Source: nodehealth.SourceDevice, Name: core.GPU, Device: "GPU-1", Severity: nodehealth.Failed,
 	}}
+	var many []nodehealth.Finding
+	for i := range 7 {
+		many = append(many, nodehealth.Finding{
+			Source: nodehealth.SourceTaint, Name: fmt.Sprint("t", i), Severity: nodehealth.Failed,
+		})
+	}
+	label := func(value string) []nodehealth.Finding {
+		return nodehealth.Findings(nodehealth.DefaultRules(), nodehealth.Observed{
+			Labels: map[string]string{nodehealth.AutopilotDeep: value},
+		})
+	}
+	devices := func(ids string) []nodehealth.Finding {
+		f := undated[0]
+		f.Device = ids
+		return []nodehealth.Finding{f}
+	}
 	for name, c := range map[string]struct {
 		why   string
 		steps []step
@@ -131,6 +148,34 @@ func TestStatesFollowFindings(t *testing.T) {
 				{at: 5 * m, found: undated, clear: m, want: nodehealth.FailedState},
 			},
 		},
+		"somebody clears more than there is room to remember": {
+			why: "those without room are not new at each look",
+			steps: []step{
+				{at: 0, found: many, want: nodehealth.FailedState},
+				{at: 2 * m, found: many, clear: m, want: nodehealth.Healthy},
+				{at: 3 * m, found: many, clear: m, want: nodehealth.Healthy},
+				{at: 4 * m, found: slices.Clone(many[1:]), clear: m, want: nodehealth.Healthy},
+				{at: 5 * m, found: slices.Clone(many[1:]), clear: m, want: nodehealth.Healthy},
+			},
+		},
+		"a test fails again after somebody cleared the first": {
+			why: "Autopilot's label says by its value that it is another one",
+			steps: []step{
+				{at: 0, found: label("ERR_12:00"), want: nodehealth.FailedState},
+				{at: 2 * m, found: label("ERR_12:00"), clear: m, want: nodehealth.Healthy},
+				{at: 3 * m, found: label("ERR_12:00"), clear: m, want: nodehealth.Healthy},
+				{at: 4 * m, found: label("ERR_12:04"), clear: m, want: nodehealth.FailedState},
+			},
+		},
+		"somebody clears two devices": {
+			why: "a pod that ends takes one of them away, which is nothing new; a third one is",
+			steps: []step{
+				{at: 0, found: devices("GPU-1,GPU-2"), want: nodehealth.FailedState},
+				{at: 2 * m, found: devices("GPU-1,GPU-2"), clear: m, want: nodehealth.Healthy},
+				{at: 3 * m, found: devices("GPU-2"), clear: m, want: nodehealth.Healthy},
+				{at: 4 * m, found: devices("GPU-2,GPU-3"), clear: m, want: nodehealth.FailedState},
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var p nodehealth.Part
@@ -151,6 +196,26 @@ func TestStatesFollowFindings(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A fatal finding without a time is as old as it is, however many others there are, and nothing is written of it at each
+// look.
+func TestWhatFindsNoRoomDoesNotCreep(t *testing.T) {
+	var many []nodehealth.Finding
+	for i := range 7 {
+		many = append(many, nodehealth.Finding{
+			Source: nodehealth.SourceTaint, Name: fmt.Sprint("t", i), Severity: nodehealth.Fatal,
+		})
+	}
+	nodes := nodesNamed(1, "a")
+	nodes[0].Found = many
+	was := nodehealth.Judge(policy(), nil, nodes, time.Time{}, at(0))
+	for i := range 3 {
+		is := nodehealth.Judge(policy(), was.Healths, nodes, time.Time{}, at(time.Duration(i+1)*time.Minute))
+		if h := is.Healths["n0000"]; !h.Equal(was.Healths["n0000"]) || !h.Parts[0].FatalAt.Equal(at(0)) {
+			t.Errorf("look %d says %+v, the first %+v", i, h, was.Healths["n0000"])
+		}
 	}
 }
 
@@ -497,6 +562,161 @@ func TestMemoryIsBounded(t *testing.T) {
 	v = nodehealth.Judge(p, v.Healths, nodes, time.Time{}, at(time.Minute))
 	if len(v.Healths) != 5 || v.Unknown != 15 {
 		t.Errorf("%d nodes are remembered and %d are not, want 5 and 15", len(v.Healths), v.Unknown)
+	}
+}
+
+// A clock that is wrong, or a slip of somebody's hand, does not decide for years: times to come are not believed.
+func TestTimesToComeAreNotBelieved(t *testing.T) {
+	const year = 8760 * time.Hour
+	one := func(s nodehealth.Severity, since time.Duration) []nodehealth.Finding {
+		return []nodehealth.Finding{finding(s, since)}
+	}
+	stored := func(p nodehealth.Part) nodehealth.Health {
+		return nodehealth.Health{UID: "u0", Parts: []nodehealth.Part{p}}
+	}
+	fatal := nodehealth.Part{
+		State:   nodehealth.Draining,
+		Level:   nodehealth.Fatal,
+		Since:   at(-time.Hour),
+		FatalAt: at(-time.Hour),
+	}
+	back := nodehealth.Part{
+		State: nodehealth.Back,
+		Level: nodehealth.Failed,
+		Since: at(-time.Hour),
+		Gone:  at(year),
+	}
+	future := fatal
+	future.FatalAt = at(year)
+	for name, c := range map[string]struct {
+		why      string
+		was      nodehealth.Health
+		found    []nodehealth.Finding
+		evidence nodehealth.Evidence
+		// at is when it is looked at again, with the evidence then
+		at   time.Duration
+		then nodehealth.Evidence
+		want nodehealth.State
+	}{
+		"somebody clears it tomorrow": {
+			why: "what is found until then would never count", found: one(nodehealth.Failed, 0),
+			evidence: nodehealth.Evidence{Cleared: at(year)}, then: nodehealth.Evidence{Cleared: at(year)},
+			at: time.Minute, want: nodehealth.FailedState,
+		},
+		"somebody clears it by a clock that is ahead": {
+			why: "it counts as soon as it is that late", found: one(nodehealth.Failed, 0),
+			evidence: nodehealth.Evidence{Cleared: at(30 * time.Second)}, then: nodehealth.Evidence{Cleared: at(30 * time.Second)},
+			at: time.Minute, want: nodehealth.Healthy,
+		},
+		"a deep test passes tomorrow": {
+			why: "it would clear whatever is fatal until then", was: stored(fatal),
+			then: nodehealth.Evidence{DeepPassed: at(year)}, at: time.Minute, want: nodehealth.Draining,
+		},
+		"a fatal finding of tomorrow": {
+			why: "no deep test of today could clear it", found: one(nodehealth.Fatal, year),
+			then: nodehealth.Evidence{Cleared: at(time.Minute)}, at: time.Minute, want: nodehealth.Healthy,
+		},
+		"it was fatal tomorrow": {
+			why: "no deep test of today could clear it", was: stored(future),
+			then: nodehealth.Evidence{DeepPassed: at(time.Minute)}, at: time.Minute, want: nodehealth.Back,
+		},
+		"it is gone since tomorrow": {
+			why: "it would never be back", was: stored(back), at: 5 * time.Minute, want: nodehealth.Healthy,
+		},
+		"a state by hand, without a level": {
+			why: "nothing would ever change it", was: stored(nodehealth.Part{State: nodehealth.FailedState, Since: at(0)}),
+			at: time.Minute, want: nodehealth.Healthy,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			nodes := nodesNamed(1, "a")
+			nodes[0].Found, nodes[0].Evidence = c.found, c.evidence
+			was := map[string]nodehealth.Health{}
+			if c.was.UID != "" {
+				was["n0000"] = c.was
+			}
+			v := nodehealth.Judge(policy(), was, nodes, time.Time{}, at(0))
+			if c.evidence.Cleared.Equal(at(30*time.Second)) && !v.Next.Equal(c.evidence.Cleared) {
+				t.Errorf("the next look is at %s, want when it counts", v.Next)
+			}
+			nodes[0].Evidence = c.then
+			v = nodehealth.Judge(policy(), v.Healths, nodes, time.Time{}, at(c.at))
+			if got := v.Healths["n0000"].State(); got != c.want {
+				t.Errorf("it is %s, want %s: %s", got, c.want, c.why)
+			}
+		})
+	}
+}
+
+// The breaker counts nothing of times to come for longer than an hour, and nobody lifts it for years.
+func TestBreakerDoesNotBelieveTimesToCome(t *testing.T) {
+	nodes := nodesNamed(3, "a")
+	for i := range nodes {
+		nodes[i].Found = []nodehealth.Finding{finding(nodehealth.Failed, 0)}
+	}
+	v := nodehealth.Judge(policy(), nil, nodes, at(9999*time.Hour), at(0))
+	v = nodehealth.Judge(policy(), v.Healths, nodes, at(9999*time.Hour), at(time.Minute))
+	if len(v.Halts) != 1 || len(v.Halts[0].Nodes) != 2 {
+		t.Errorf("halts %+v, want two nodes held, though somebody lifts the breaker some day", v.Halts)
+	}
+	was := map[string]nodehealth.Health{"gone": {Pools: []string{"a"}, Taken: at(9999 * time.Hour)}}
+	v = nodehealth.Judge(policy(), was, nodes, time.Time{}, at(0))
+	v = nodehealth.Judge(policy(), v.Healths, nodes, time.Time{}, at(time.Hour))
+	if v.Healths["n0000"].Taken.IsZero() {
+		t.Error("a node that was taken out some day counts for longer than an hour")
+	}
+}
+
+// Whatever is found on however many nodes: what is remembered fits into a ConfigMap, the worst first, and the same look
+// twice says the same.
+func TestMemoryFitsIntoAConfigMap(t *testing.T) {
+	nodes := nodesNamed(2000, strings.Repeat("pool", 20))
+	for i := range nodes {
+		nodes[i].Found = []nodehealth.Finding{finding(nodehealth.Failed, 0)}
+		if i >= 1900 {
+			nodes[i].Found[0].Severity = nodehealth.Fatal
+		}
+		nodes[i].Found[0].Message = strings.Repeat("<&>!", 25)
+		for r := range 20 {
+			f := nodes[i].Found[0]
+			f.Resource = fmt.Sprintf("example.com/r%02d", r)
+			nodes[i].Found = append(nodes[i].Found, f)
+		}
+	}
+	v := nodehealth.Judge(policy(), nil, nodes, time.Time{}, at(0))
+	bytes, fatal := 0, 0
+	for name, h := range v.Healths {
+		text, err := h.Text()
+		if err != nil || len(h.Parts) > 8 {
+			t.Fatalf("%s has %d parts (%v), want 8 at most", name, len(h.Parts), err)
+		}
+		bytes += len(name) + len(text)
+		if h.Parts[0].Level == nodehealth.Fatal {
+			fatal++
+		}
+	}
+	if bytes > 1<<20 || bytes < 800<<10 {
+		t.Errorf(
+			"%d bytes are remembered of %d nodes, want no more than fit and not much less",
+			bytes,
+			len(v.Healths),
+		)
+	}
+	if fatal != 100 || len(v.Healths)+v.Unknown != 2000 {
+		t.Errorf("%d fatal nodes are remembered, %d in all and %d not, want all 100 that are fatal, and 2000",
+			fatal, len(v.Healths), v.Unknown)
+	}
+	again := nodehealth.Judge(policy(), v.Healths, nodes, time.Time{}, at(0))
+	if !maps.EqualFunc(v.Healths, again.Healths, nodehealth.Health.Equal) {
+		t.Error("a second look remembers others")
+	}
+}
+
+// What is written is no longer than it has to be.
+func TestTextIsNotEscaped(t *testing.T) {
+	h := nodehealth.Health{UID: "<&>"}
+	if text, err := h.Text(); err != nil || text != `{"uid":"<&>"}` {
+		t.Errorf("it is %s (%v)", text, err)
 	}
 }
 

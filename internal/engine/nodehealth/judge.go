@@ -49,10 +49,14 @@ const breakerWindow = time.Hour
 // Judge is how all nodes are after a look at them. was is what it said the last time; lifted is when somebody last
 // said that nodes may be taken out of service again, whatever was taken until then.
 //
+// Times that are still to come are not believed, whoever wrote them: what is remembered is of now, what is found has no
+// time, and what speaks for a node or for all has not been said yet.
+//
 // No more than the policy's share of a pool is taken out of service within an hour; what else looks bad stays in
 // service, held, and is only avoided. Those that are worst go first, then by name.
 func Judge(policy Policy, was map[string]Health, patients []Patient, lifted, now time.Time) Verdict {
 	v := Verdict{Healths: map[string]Health{}}
+	was, patients, lifted = v.until(now, was, patients, lifted)
 	size := map[string]int{}
 	there := make(map[string]bool, len(patients))
 	for _, p := range patients {
@@ -66,26 +70,7 @@ func Judge(policy Policy, was map[string]Health, patients []Patient, lifted, now
 			v.Healths[name] = Health{Pools: h.Pools, Taken: h.Taken}
 		}
 	}
-	patients = slices.SortedFunc(
-		slices.Values(patients),
-		func(a, b Patient) int { return cmp.Compare(a.Name, b.Name) },
-	)
-	for _, known := range []bool{true, false} { // there is always room for those that are remembered
-		for _, p := range patients {
-			old, is := was[p.Name]
-			if is != known {
-				continue
-			}
-			h := p.next(policy, old, now)
-			switch {
-			case len(h.Parts) == 0 && !h.Testing && !now.Before(h.Taken.Add(breakerWindow)):
-			case !known && len(v.Healths) >= policy.Most:
-				v.Unknown++
-			default:
-				v.Healths[p.Name] = h
-			}
-		}
-	}
+	v.remember(policy, was, patients, now)
 	v.limit(policy, was, size, lifted, now)
 	for _, h := range v.Healths {
 		v.due(h.Taken.Add(breakerWindow), now)
@@ -96,6 +81,84 @@ func Judge(policy Policy, was map[string]Health, patients []Patient, lifted, now
 		}
 	}
 	return v
+}
+
+// until is what Judge is given as far as it is not of a time to come, with when to look at the rest.
+func (v *Verdict) until(
+	now time.Time,
+	was map[string]Health,
+	patients []Patient,
+	lifted time.Time,
+) (map[string]Health, []Patient, time.Time) {
+	past := func(at time.Time) time.Time {
+		if at.After(now) {
+			v.due(at, now)
+			return time.Time{}
+		}
+		return at
+	}
+	before := make(map[string]Health, len(was))
+	for name, h := range was {
+		before[name] = h.until(now)
+	}
+	patients = slices.Clone(patients)
+	for i := range patients {
+		p := &patients[i]
+		p.DeepPassed, p.Cleared = past(p.DeepPassed), past(p.Cleared)
+		p.Found = slices.Clone(p.Found)
+		for k := range p.Found {
+			p.Found[k].Since = past(p.Found[k].Since)
+		}
+	}
+	return before, patients, past(lifted)
+}
+
+// remember notes how the patients are, as far as there is room: first those that the breaker counts, then the worst,
+// and of equal ones those that are remembered already.
+func (v *Verdict) remember(policy Policy, was map[string]Health, patients []Patient, now time.Time) {
+	type entry struct {
+		name           string
+		counted, known bool
+		level          int
+		Health
+	}
+	var all []entry
+	for _, p := range patients {
+		old, known := was[p.Name]
+		e := entry{name: p.Name, known: known, Health: p.next(policy, old, now)}
+		e.counted = now.Before(e.Taken.Add(breakerWindow))
+		for _, part := range e.Parts {
+			e.level = max(e.level, part.Level.rank())
+		}
+		if len(e.Parts) > 0 || e.Testing || e.counted {
+			all = append(all, e)
+		}
+	}
+	first := func(a, b bool) int {
+		switch {
+		case a == b:
+			return 0
+		case a:
+			return -1
+		}
+		return 1
+	}
+	slices.SortFunc(all, func(a, b entry) int {
+		return cmp.Or(first(a.counted, b.counted), cmp.Compare(b.level, a.level), first(a.known, b.known),
+			cmp.Compare(a.name, b.name))
+	})
+	bytes := 0
+	for name, h := range v.Healths {
+		bytes += len(name) + h.size(now)
+	}
+	for i, e := range all {
+		bytes += len(e.name) + e.size(now)
+		if len(v.Healths) >= policy.Most || bytes > mostBytes {
+			v.Unknown = len(all) - i
+			return
+		}
+		v.Healths[e.name] = e.Health
+	}
 }
 
 func (v *Verdict) due(at, now time.Time) {
@@ -138,6 +201,14 @@ func (p Patient) next(policy Policy, was Health, now time.Time) Health {
 		if !part.forgettable(policy, now) {
 			h.Parts = append(h.Parts, part)
 		}
+	}
+	if len(h.Parts) > mostParts { // the worst, in the order of their names
+		byLevel := slices.SortedStableFunc(slices.Values(h.Parts), func(a, b Part) int {
+			return cmp.Compare(b.Level.rank(), a.Level.rank())
+		})
+		h.Parts = slices.SortedFunc(slices.Values(byLevel[:mostParts]), func(a, b Part) int {
+			return cmp.Compare(a.Of, b.Of)
+		})
 	}
 	return h
 }

@@ -1,9 +1,9 @@
 package convert
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -45,10 +45,7 @@ func Healths(m *corev1.ConfigMap) (out map[string]nodehealth.Health, torn []stri
 }
 
 // HealthText is what the ConfigMap has of a node.
-func HealthText(h nodehealth.Health) (string, error) {
-	text, err := json.Marshal(h)
-	return string(text), err
-}
+func HealthText(h nodehealth.Health) (string, error) { return h.Text() }
 
 // LiftedAt is when somebody last said that the breaker may go on; zero if nobody did, or it cannot be read.
 func LiftedAt(m *corev1.ConfigMap) time.Time {
@@ -112,16 +109,24 @@ func OfNode(n *corev1.Node, h nodehealth.Health) nodehealth.Health {
 
 // gpuChecks are the checks that are of a node's GPUs; others are of the node.
 func gpuChecks() []string {
-	return []string{"pciebw", "remapped", "gpupower", "gpumem", "dcgm", "xid"}
+	return []string{"pciebw", "remapped", "gpupower", "gpumem", "dcgm", "invasive", "xid"}
+}
+
+// accuses reports whether a check says what is wrong with other nodes than the one whose agent made it: it is believed
+// about its own only. That no other node answers is of its own, and Failed.
+func accuses(c health.Check) bool {
+	return c.Result == health.Warned && (c.Name == "ping" || c.Name == "iperf")
 }
 
 // Patient is a node to be judged, with what is found on it by rules. pods are those on it with unhealthy devices. A
-// report of the agent that cannot be read says nothing; err tells why.
+// report of the agent that cannot be read says nothing; err tells why. A report stays true however old it is: an agent
+// that is silent does not say that its node is well.
 func Patient(
 	n *corev1.Node,
 	pods []*corev1.Pod,
 	flavors []core.Flavor,
 	rules []nodehealth.Rule,
+	now time.Time,
 ) (nodehealth.Patient, error) {
 	o := nodehealth.Observed{Taints: Taints(n.Spec.Taints), Labels: n.Labels}
 	for _, c := range n.Status.Conditions {
@@ -135,7 +140,7 @@ func Patient(
 		if c.Result == health.Passed && c.Deep && c.At.After(o.DeepPassed) {
 			o.DeepPassed = c.At.UTC()
 		}
-		if s := ofResult(c.Result); s != nodehealth.Ignored {
+		if s := ofResult(c.Result); s != nodehealth.Ignored && !accuses(c) {
 			f := nodehealth.Finding{
 				Source: nodehealth.SourceCheck, Name: c.Name, Device: strings.Join(c.Devices, ","), Severity: s,
 				Message: c.Message, Since: c.At.UTC(),
@@ -147,12 +152,22 @@ func Patient(
 		}
 	}
 	o.Devices = devices(pods)
+	deepPassed := o.DeepPassed
+	if deepPassed.After(now) { // it would hide all that is fatal until then
+		o.DeepPassed = time.Time{}
+	}
 	out := nodehealth.Patient{
 		Name: n.Name, UID: string(n.UID), Pools: nodehealth.Pools(flavors, NodeSignals(n)),
 		Testing: nodehealth.IsTest(n.Labels),
 		Found:   nodehealth.Findings(rules, o),
 	}
-	out.DeepPassed, out.Cleared = o.DeepPassed, ClearedAt(n)
+	for i := range out.Found { // what is of devices that the node does not have is of the node, or it would say nothing
+		f := &out.Found[i]
+		if _, has := n.Status.Capacity[corev1.ResourceName(f.Resource)]; !has {
+			f.Resource = ""
+		}
+	}
+	out.DeepPassed, out.Cleared = deepPassed, ClearedAt(n)
 	if err != nil {
 		err = fmt.Errorf("node %s: %w", n.Name, err)
 	}
@@ -172,23 +187,23 @@ func ofResult(r health.Result) nodehealth.Severity {
 	return nodehealth.Ignored
 }
 
-// devices are the devices of pods that kubelets call unhealthy, each once.
+// devices are what kubelets say of the devices of pods: one finding for each resource, with all that are unhealthy.
 func devices(pods []*corev1.Pod) []nodehealth.Finding {
-	var out []nodehealth.Finding
+	bad := map[string][]string{}
 	for _, p := range pods {
 		for resource, id := range UnhealthyDevices(p) {
-			f := nodehealth.Finding{
-				Source: nodehealth.SourceDevice, Name: resource, Resource: resource, Device: id,
-				Message: "Unhealthy, as its kubelet says",
-			}
-			if !slices.Contains(out, f) {
-				out = append(out, f)
-			}
+			bad[resource] = append(bad[resource], id)
 		}
 	}
-	slices.SortFunc(out, func(a, b nodehealth.Finding) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Device, b.Device))
-	})
+	var out []nodehealth.Finding
+	for _, resource := range slices.Sorted(maps.Keys(bad)) {
+		slices.Sort(bad[resource])
+		out = append(out, nodehealth.Finding{
+			Source: nodehealth.SourceDevice, Name: resource, Resource: resource,
+			Device:  strings.Join(slices.Compact(bad[resource]), ","),
+			Message: "Unhealthy, as its kubelet says",
+		})
+	}
 	return out
 }
 

@@ -89,8 +89,8 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 type reconciler struct {
 	Options
 	memory client.Reader
-	// told are the flavors of which it was said that no more nodes are taken out, and the nodes whose reports
-	// cannot be read.
+	// told are the flavors of which it was said that no more nodes are taken out, the nodes whose reports
+	// cannot be read, and whether there are more bad nodes than can be remembered.
 	told map[string]bool
 }
 
@@ -101,19 +101,25 @@ func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	nodes, patients, err := r.patients(ctx)
+	now := r.Clock.Now().UTC().Truncate(time.Second)
+	nodes, patients, err := r.patients(ctx, now)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	was, torn := convert.Healths(stored)
-	now := r.Clock.Now().UTC().Truncate(time.Second)
 	// 2. Decide.
 	v := nodehealth.Judge(r.Policy, was, patients, convert.LiftedAt(stored), now)
 	// 3. Write: first what is remembered, then what follows from it.
-	if err := r.write(ctx, stored, was, torn, v.Healths); err != nil {
-		return reconcile.Result{}, err
+	if err := r.write(ctx, stored, was, torn, v.Healths); apierrors.IsConflict(err) ||
+		apierrors.IsAlreadyExists(err) {
+		return reconcile.Result{}, err // it is looked again at what somebody else wrote
+	} else if err != nil {
+		// What is new is not known to the engine, which reads what is remembered. Only what is as it was goes on.
+		r.tell(nodes, was, &nodehealth.Verdict{Healths: was, Halts: v.Halts})
+		return reconcile.Result{}, errors.Join(err, r.act(ctx, asBefore(nodes, was, v.Healths), was, now))
 	}
 	r.tell(nodes, was, &v)
+	r.tellUnknown(ctx, v.Unknown)
 	err = r.act(ctx, nodes, v.Healths, now)
 	result := reconcile.Result{}
 	if !v.Next.IsZero() {
@@ -123,6 +129,30 @@ func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		return reconcile.Result{}, err
 	}
 	return result, nil
+}
+
+// asBefore are the nodes whose state is the same as it was.
+func asBefore(nodes []corev1.Node, was, now map[string]nodehealth.Health) []corev1.Node {
+	var out []corev1.Node
+	for i := range nodes {
+		n := &nodes[i]
+		if convert.OfNode(n, was[n.Name]).State() == convert.OfNode(n, now[n.Name]).State() {
+			out = append(out, *n)
+		}
+	}
+	return out
+}
+
+// tellUnknown says once that there is no room for all that is found.
+func (r *reconciler) tellUnknown(ctx context.Context, nodes int) {
+	const key = "unknown nodes"
+	if nodes > 0 && !r.told[key] {
+		log.FromContext(ctx).Info(
+			"More nodes are bad than can be remembered, the others stay in service",
+			"nodes", nodes, "configMap", convert.HealthMemory,
+		)
+	}
+	r.told[key] = nodes > 0
 }
 
 // read is the ConfigMap; nil if there is none yet.
@@ -139,7 +169,10 @@ func (r *reconciler) read(ctx context.Context) (*corev1.ConfigMap, error) {
 }
 
 // patients are all nodes with what is found on them.
-func (r *reconciler) patients(ctx context.Context) ([]corev1.Node, []nodehealth.Patient, error) {
+func (r *reconciler) patients(
+	ctx context.Context,
+	now time.Time,
+) ([]corev1.Node, []nodehealth.Patient, error) {
 	var all kueue.ResourceFlavorList
 	if err := r.Client.List(ctx, &all); err != nil {
 		return nil, nil, fmt.Errorf("list flavors: %w", err)
@@ -166,7 +199,7 @@ func (r *reconciler) patients(ctx context.Context) ([]corev1.Node, []nodehealth.
 	patients := make([]nodehealth.Patient, len(nodes.Items))
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
-		p, err := convert.Patient(n, on[n.Name], flavors, r.Policy.Rules)
+		p, err := convert.Patient(n, on[n.Name], flavors, r.Policy.Rules, now)
 		if key := "report of " + n.Name; err == nil {
 			delete(r.told, key)
 		} else if !r.told[key] {

@@ -41,8 +41,8 @@ type world struct {
 	events *events.FakeRecorder
 	// writes are those to nodes, memories those to the ConfigMap.
 	writes, memories int
-	// refuse is what the API server says to writes to nodes.
-	refuse error
+	// refuse is what the API server says to writes to nodes, forget to writes to the ConfigMap.
+	refuse, forget error
 }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
@@ -61,6 +61,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			return w.refuse
 		case *corev1.ConfigMap:
 			w.memories++
+			return w.forget
 		}
 		return nil
 	}
@@ -448,21 +449,110 @@ func TestMemoryIsWrittenOnWhatWasRead(t *testing.T) {
 	}
 }
 
+// Who does not see yet that something is remembered acts on nothing: it would lift the labels of what waits to be back.
+func TestNothingIsDoneByWhoSeesTheMemoryLate(t *testing.T) {
+	w := newWorld(t, node("n1", ""), node("n2", ""))
+	w.change("n1", w.set("KernelDeadlock", corev1.ConditionTrue))
+	w.look()
+	w.clock.Step(time.Minute)
+	w.change("n1", w.set("KernelDeadlock", corev1.ConditionFalse))
+	w.change("n2", w.set("KernelDeadlock", corev1.ConditionTrue))
+	w.r.memory, w.writes = fake.NewClientBuilder().Build(), 0
+	if _, err := w.r.Reconcile(
+		t.Context(),
+		reconcile.Request{},
+	); !apierrors.IsAlreadyExists(err) ||
+		w.writes > 0 {
+		t.Errorf("it says %v and writes %d times on nodes, want that there is a ConfigMap, and none", err, w.writes)
+	}
+}
+
+// Where nothing new can be remembered, what is remembered goes on: its labels are kept. What is new waits, and nobody's
+// word is written over.
+func TestRefusedMemoryDoesNotHoldUpTheRest(t *testing.T) {
+	w := newWorld(
+		t,
+		node("n1", ""),
+		node("n2", ""),
+		node("n3", ""),
+		node("n4", ""),
+		node("n5", ""),
+		node("n6", ""),
+	)
+	w.change("n1", w.set("KernelDeadlock", corev1.ConditionTrue))
+	w.change("n2", w.set("KernelDeadlock", corev1.ConditionTrue))
+	w.look()
+	w.clock.Step(time.Minute)
+	w.told()
+	counted := 0
+	w.r.Count = func(states map[nodehealth.State]int, _ map[string]int, _ []nodehealth.State) {
+		counted += states[nodehealth.FailedState]
+	}
+	w.forget = apierrors.NewRequestEntityTooLargeError("it is too large")
+	w.change("n1", func(n *corev1.Node) { n.Labels[nodehealth.HealthLabel] = "PASS" })
+	w.change("n2", func(n *corev1.Node) {
+		n.Annotations[convert.ClearedAnnotation] = `{"by":"ann","at":"` + w.clock.Now().Format(time.RFC3339) + `"}`
+		delete(n.Annotations, convert.LabelledAnnotation)
+		delete(n.Labels, nodehealth.HealthLabel)
+	})
+	w.change("n3", w.set("KernelDeadlock", corev1.ConditionTrue))
+	if _, err := w.r.Reconcile(
+		t.Context(),
+		reconcile.Request{},
+	); err == nil ||
+		!strings.Contains(err.Error(), "large") {
+		t.Errorf("it says %v, want what the API server says", err)
+	}
+	want := [3][3]string{{"Failed", "ERR", "False Failed"}, {"Failed", "", "False Failed"}, {"Healthy", "", ""}}
+	if diff := cmp.Diff(want, [3][3]string{w.state("n1"), w.state("n2"), w.state("n3")}); diff != "" {
+		t.Errorf(
+			"state, label, condition of the one that is as it was, of one that somebody cleared, and of one that "+
+				"fails (-want +got):\n%s",
+			diff,
+		)
+	}
+	if told := w.told(); len(told) > 0 || counted != 2 {
+		t.Errorf("told %v and counted %d failed nodes; want nothing that is not remembered, and two", told, counted)
+	}
+	w.forget = nil
+	w.expect("it is made up for", "n2", "Healthy", "", "True Healthy")
+}
+
 func TestHeartbeatsAreNoNews(t *testing.T) {
+	const (
+		checks = `{"name":"gpumem","result":"Passed","at":"2026-03-01T12:00:00Z"},` +
+			`{"name":"dcgm","result":"Skipped","at":"2026-03-01T12:00:00Z","message":"no dcgmi"}`
+		deep = `{"name":"invasive","result":"Passed","deep":true,"at":"2026-03-01T12:00:00Z"}`
+	)
+	report := func(text string) func(*corev1.Node) {
+		return func(n *corev1.Node) { n.Annotations[health.ChecksAnnotation] = text }
+	}
 	for name, c := range map[string]struct {
 		change func(*corev1.Node)
 		news   bool
 	}{
-		"a heartbeat":   {func(n *corev1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(noon) }, false},
-		"images":        {func(n *corev1.Node) { n.Annotations = map[string]string{"x": "y"} }, false},
-		"a condition":   {func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse }, true},
-		"a taint":       {func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "x"}} }, true},
-		"a label":       {func(n *corev1.Node) { n.Labels["x"] = "y" }, true},
-		"a report":      {func(n *corev1.Node) { n.Annotations = map[string]string{health.ChecksAnnotation: "{}"} }, true},
-		"it is cleared": {func(n *corev1.Node) { n.Annotations = map[string]string{convert.ClearedAnnotation: "{}"} }, true},
+		"a heartbeat":                  {func(n *corev1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(noon) }, false},
+		"images":                       {func(n *corev1.Node) { n.Annotations["x"] = "y" }, false},
+		"a condition":                  {func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse }, true},
+		"a taint":                      {func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "x"}} }, true},
+		"a label":                      {func(n *corev1.Node) { n.Labels["x"] = "y" }, true},
+		"a report that cannot be read": {report("broken"), true},
+		"a report of the same, later": {report(
+			`{"at":"2026-03-01T13:00:00Z","checks":[` + strings.ReplaceAll(checks, "12:00", "13:00") + `,` + deep + `]}`), false},
+		"a check that fails": {report(`{"at":"2026-03-01T12:00:00Z","checks":[` +
+			strings.Replace(checks, "Passed", "Failed", 1) + `,` + deep + `]}`), true},
+		"a deep test that passes again": {report(`{"at":"2026-03-01T12:00:00Z","checks":[` + checks + `,` +
+			strings.ReplaceAll(deep, "12:00", "13:00") + `]}`), true},
+		"no report":     {func(n *corev1.Node) { delete(n.Annotations, health.ChecksAnnotation) }, true},
+		"a resource":    {func(n *corev1.Node) { n.Status.Capacity["amd.com/gpu"] = resource.MustParse("8") }, true},
+		"it is cleared": {func(n *corev1.Node) { n.Annotations[convert.ClearedAnnotation] = "{}" }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			old, now := node("n", ""), node("n", "")
+			for _, n := range []*corev1.Node{old, now} {
+				n.Annotations = map[string]string{}
+				report(`{"at":"2026-03-01T12:00:00Z","checks":[` + checks + `,` + deep + `]}`)(n)
+			}
 			c.change(now)
 			if got := nodeChanged().Update(event.TypedUpdateEvent[*corev1.Node]{ObjectOld: old, ObjectNew: now}); got != c.news {
 				t.Errorf("let through: %v, want %v", got, c.news)

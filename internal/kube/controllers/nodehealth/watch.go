@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"reflect"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -58,12 +59,14 @@ func nodeChanged() predicate.TypedPredicate[*corev1.Node] {
 	}
 }
 
-// said is what of a node bears on its health.
+// saidOf is what of a node bears on its health.
 type saidOf struct {
 	labels, annotations map[string]string
+	checks              []health.Check
 	taints              []corev1.Taint
 	conditions          []nodehealth.Condition
-	gpus, going         bool
+	resources           []corev1.ResourceName
+	going               bool
 }
 
 func said(n *corev1.Node) saidOf {
@@ -74,9 +77,24 @@ func said(n *corev1.Node) saidOf {
 		going:       n.DeletionTimestamp != nil,
 	}
 	for _, a := range []string{
-		health.ChecksAnnotation, convert.ClearedAnnotation, convert.LabelledAnnotation, view.DrainAnnotation,
+		convert.ClearedAnnotation, convert.LabelledAnnotation, view.DrainAnnotation,
 	} {
 		out.annotations[a] = n.Annotations[a]
+	}
+	report, err := health.Read(n.Annotations)
+	if err != nil {
+		out.annotations[health.ChecksAnnotation] = n.Annotations[health.ChecksAnnotation]
+	}
+	for _, c := range report.Checks { // agents report each round anew that all is well
+		switch c.Result {
+		case health.Passed:
+			if c.Deep {
+				out.checks = append(out.checks, c)
+			}
+		case health.Skipped, health.Unknown:
+		case health.Warned, health.Failed, health.Fatal:
+			out.checks = append(out.checks, c)
+		}
 	}
 	for _, c := range n.Status.Conditions {
 		out.conditions = append(out.conditions, nodehealth.Condition{
@@ -89,7 +107,7 @@ func said(n *corev1.Node) saidOf {
 			Since:   c.LastTransitionTime.Time,
 		})
 	}
-	_, out.gpus = n.Status.Capacity["nvidia.com/gpu"]
+	out.resources = slices.Sorted(maps.Keys(n.Status.Capacity))
 	return out
 }
 
