@@ -207,8 +207,14 @@ type Request struct {
 	Hosts []string
 }
 
-// Check runs checks by name, remembers what they found, and has it told. It always comes to an end, with an outcome
-// for each.
+// asScheduled reports whether checks that somebody asked for are those that the agent runs by itself. What others
+// choose says nothing of the node: nodes that do not answer, or a test that looks less closely.
+func (a *Agent) asScheduled(q Request) bool {
+	return q.Hosts == nil && (q.Level == 0 || q.Level >= a.opts.Config.DeepLevel)
+}
+
+// Check runs checks by name, remembers what they found, and has it told, if they came to an end and were as the agent
+// runs them by itself. It always comes to an end, with an outcome for each.
 func (a *Agent) Check(ctx context.Context, names []string, q Request) []reading.Outcome {
 	a.begin.Do(func() { a.recall(ctx) })
 	r := a.run(q)
@@ -218,8 +224,10 @@ func (a *Agent) Check(ctx context.Context, names []string, q Request) []reading.
 			continue
 		}
 		o := a.one(ctx, &c, r)
-		if a.record(&o); o.Result == health.Fatal {
-			a.news() // the others may take minutes
+		if a.asScheduled(q) && ctx.Err() == nil {
+			if a.record(&o); o.Result == health.Fatal {
+				a.news() // the others may take minutes
+			}
 		}
 		out = append(out, o)
 	}

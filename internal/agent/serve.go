@@ -396,6 +396,17 @@ func (s *Server) hosts(ctx context.Context, r *http.Request, u *User, otherwise 
 	return out, nil
 }
 
+// eachOnce are names without those that are empty or were there before.
+func eachOnce(names []string) []string {
+	var out []string
+	for _, n := range names {
+		if n = strings.TrimSpace(n); n != "" && !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
 // status runs checks on this node and others.
 func (s *Server) status(w http.ResponseWriter, r *http.Request, u *User) {
 	began := time.Now()
@@ -417,7 +428,7 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request, u *User) {
 		return
 	}
 	if text := values.Get("pingnodes"); text != "" && text != "all" {
-		q.Hosts = strings.Split(text, ",")
+		q.Hosts = eachOnce(strings.Split(text, ","))
 	}
 	if len(q.Hosts) > mostTargets {
 		fail(w, bad("pingnodes has %d nodes: name %d at most", len(q.Hosts), mostTargets))

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -82,6 +83,40 @@ func TestWhoAnswersEverybodyRunsNothingHeavy(t *testing.T) {
 	}
 	if code, _ := get(t, h, "POST", "/iperfsink", "", ""); code != http.StatusForbidden {
 		t.Errorf("it takes what anybody sends: %d", code)
+	}
+}
+
+// Whoever may ask for checks could otherwise take nodes from users, or have them forget what is wrong.
+func TestWhatSomebodyChoosesToCheckSaysNothingOfTheNode(t *testing.T) {
+	c, x := newCluster(), &tools{}
+	c.peers = []Peer{{Node: "node-1", Address: "192.0.2.1", Ready: true}}
+	o := sound(c, x)
+	o.WriteLabel = false
+	a := New(o)
+	s := &Server{Agent: a, Open: true}
+	_, text := get(t, s.Handler(), "GET", "/status?check=ping&host=node-0&pingnodes=node-1,node-1", "", "application/json")
+	if strings.Count(text, `"device":"node-1"`) != 1 || strings.Contains(text, "none of") {
+		t.Errorf("a node that was named twice was tried twice: %s", text)
+	}
+	get(t, s.Handler(), "GET", "/ping?host=node-1", "", "")
+	a.Check(t.Context(), []string{DeepCheck}, Request{Level: 2})
+	if len(a.memory) > 0 || len(a.last) > 0 {
+		t.Errorf("it is remembered: %v", a.memory)
+	}
+	a.Check(t.Context(), []string{DeepCheck}, Request{Level: 4})
+	if a.memory[DeepCheck].Result != health.Passed {
+		t.Errorf("a test that looks more closely is forgotten: %v", a.memory)
+	}
+}
+
+func TestACheckThatNobodyWaitsForChangesNothing(t *testing.T) {
+	c, x := newCluster(), &tools{}
+	a := New(sound(c, x))
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	a.Check(ctx, []string{"dcgm", "ping"}, Request{})
+	if len(a.memory) > 0 {
+		t.Errorf("it is remembered: %v", a.memory)
 	}
 }
 
