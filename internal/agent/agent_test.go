@@ -396,6 +396,23 @@ func TestWhatIsFatalIsNotForgottenIfTheNodeCannotBeReadAtFirst(t *testing.T) {
 	})
 }
 
+// A driver that hangs, or a job on the GPUs, would otherwise take a bad node back into service.
+func TestWhatIsBadStaysUntilACheckHasLooked(t *testing.T) {
+	for _, c := range []struct{ was, is, want health.Result }{
+		{health.Failed, health.Unknown, health.Failed}, {health.Failed, health.Skipped, health.Failed},
+		{health.Warned, health.Unknown, health.Warned}, {health.Warned, health.Skipped, health.Warned},
+		{health.Failed, health.Passed, health.Passed}, {health.Failed, health.Warned, health.Warned},
+		{health.Warned, health.Failed, health.Failed}, {health.Passed, health.Unknown, health.Unknown},
+		{health.Fatal, health.Passed, health.Fatal}, {health.Fatal, health.Unknown, health.Fatal},
+		{health.Failed, health.Fatal, health.Fatal}, {health.Unknown, health.Skipped, health.Skipped},
+	} {
+		m := Memory{}.Remember(&reading.Outcome{Check: "dcgm", Result: c.was})
+		if got := m.Remember(&reading.Outcome{Check: "dcgm", Result: c.is})["dcgm"].Result; got != c.want {
+			t.Errorf("%s, then %s: %s, want %s", c.was, c.is, got, c.want)
+		}
+	}
+}
+
 func TestReportsKeepTheirBounds(t *testing.T) {
 	m := Memory{}
 	for _, c := range Checks() {
