@@ -464,6 +464,8 @@ type tail struct {
 	path string
 	fd   int
 	at   int64
+	// of is the file that is open: loggers rename theirs and begin another one.
+	of os.FileInfo
 }
 
 func (t *tail) close() {
@@ -481,16 +483,26 @@ func (t *tail) news() bool {
 		return false
 	}
 	device := info.Mode()&os.ModeCharDevice != 0
+	found := false
+	if !device && t.fd >= 0 && !os.SameFile(info, t.of) {
+		found = t.read() // what came before it was renamed
+		t.close()
+	}
 	if !device && info.Size() < t.at {
 		t.close() // it was begun anew
 	}
 	if t.fd < 0 {
 		fd, err := syscall.Open(t.path, syscall.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 		if err != nil {
-			return false
+			return found
 		}
-		t.fd = fd
+		t.fd, t.of = fd, info
 	}
+	return t.read() || found
+}
+
+// read reports whether something about a GPU is in what was added to the open file.
+func (t *tail) read() bool {
 	found := false
 	part, kept := make([]byte, 8<<10), ""
 	for range mostLog / len(part) {

@@ -362,6 +362,45 @@ func TestAnErrorInTheKernelLogIsToldAtOnce(t *testing.T) {
 	})
 }
 
+func TestAKernelLogThatWasRenamedIsFollowed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kern.log")
+	write := func(text string) {
+		t.Helper()
+		f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err == nil {
+			_, err = f.WriteString(text)
+		}
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const xid = "NVRM: Xid (PCI:0000:1a:00): 79\n"
+	l := tail{path: path, fd: -1}
+	defer l.close()
+	write("usb\n")
+	l.news()
+	rotate := func() {
+		t.Helper()
+		if err := os.Rename(path, path+".1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rotate()
+	write("usb and more than before\n" + xid)
+	if !l.news() {
+		t.Error("what is in the new file is not seen")
+	}
+	write(xid)
+	rotate()
+	write("usb\n")
+	if !l.news() {
+		t.Error("what came before it was renamed is not seen")
+	}
+	if l.news() {
+		t.Error("it is seen twice")
+	}
+}
+
 func TestAClusterThatDoesNotAnswerIsAskedAgain(t *testing.T) {
 	c, x := newCluster(), &tools{}
 	c.fails = errors.New("no answer")
