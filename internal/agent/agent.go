@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"maps"
@@ -173,8 +174,40 @@ func (a *Agent) recall(ctx context.Context) {
 	}
 }
 
-// absorb adds what the agent before this one told, once. Who calls it has the lock.
+// clearedNote is an annotation of Nodes by which somebody says that all is well, whatever was found until then.
+const clearedNote = "mlbatch.dev/health-cleared"
+
+// absorb adds what the agent before this one told, once, and forgets what somebody cleared. Who calls it has the
+// lock.
 func (a *Agent) absorb(n *Node) {
+	a.recollect(n)
+	var said struct {
+		At time.Time `json:"at"`
+	}
+	if json.Unmarshal([]byte(n.Annotations[clearedNote]), &said) != nil || said.At.After(time.Now()) {
+		return // nobody did, or a clock is wrong
+	}
+	a.cleared = later(a.cleared, said.At)
+	a.memory = maps.Clone(a.memory)
+	maps.DeleteFunc(a.memory, func(_ string, c health.Check) bool { return !c.At.After(said.At) })
+}
+
+// heed learns whether somebody cleared what is fatal: it would hide what is found from now on.
+func (a *Agent) heed(ctx context.Context) {
+	a.mu.Lock()
+	fatal := a.memory.Label() == labelEvict
+	a.mu.Unlock()
+	if !fatal || a.opts.Cluster == nil {
+		return
+	}
+	if n, err := a.opts.Cluster.Node(ctx, a.opts.Node); err == nil {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.absorb(n)
+	}
+}
+
+func (a *Agent) recollect(n *Node) {
 	a.gpus = n.GPUs > 0
 	if a.recalled {
 		return
@@ -217,6 +250,7 @@ func (a *Agent) asScheduled(q Request) bool {
 // runs them by itself. It always comes to an end, with an outcome for each.
 func (a *Agent) Check(ctx context.Context, names []string, q Request) []reading.Outcome {
 	a.begin.Do(func() { a.recall(ctx) })
+	a.heed(ctx)
 	r := a.run(q)
 	var out []reading.Outcome
 	for _, c := range Checks() {

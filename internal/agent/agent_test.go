@@ -157,6 +157,45 @@ func TestWhatIsFatalIsRememberedOverARestartAndClearedByTakingTheAnnotationAway(
 	})
 }
 
+// mlbatch nodes clear says so on the Node. A fatal finding would hide what is found after it.
+func TestWhatSomebodyClearedIsForgotten(t *testing.T) {
+	for name, restarts := range map[string]bool{"by the agent that runs": false, "by the next one": true} {
+		t.Run(name, func(t *testing.T) {
+			c, x := newCluster(), &tools{}
+			o := sound(c, x)
+			x.set(dcgmi, diag("PCIe", "Fail"), 226)
+			clear := func(at time.Time) {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				c.node.Annotations[clearedNote] = `{"by":"ann","reason":"repaired","at":"` + at.Format(time.RFC3339) + `"}`
+				c.version++
+			}
+			found := func() {
+				time.Sleep(3 * time.Hour)
+				if got := c.report(t)["dcgm"]; got.Result != health.Failed || c.label() != "WARN" {
+					t.Errorf("after it was cleared: %+v, %s", got, c.label())
+				}
+			}
+			running(t, o, func(context.Context, *Agent) {
+				time.Sleep(5 * time.Minute)
+				clear(time.Now().Add(-time.Hour))
+				x.set(dcgmi, diag("Diagnostic", "Fail"), 226)
+				time.Sleep(3 * time.Hour)
+				if got := c.report(t)["dcgm"]; got.Result != health.Fatal {
+					t.Errorf("what was found after it was cleared is forgotten: %+v", got)
+				}
+				clear(time.Now())
+				if !restarts {
+					found()
+				}
+			})
+			if restarts {
+				running(t, o, func(context.Context, *Agent) { time.Sleep(4 * time.Hour); found() })
+			}
+		})
+	}
+}
+
 // Autopilot's ping waited for ever for a missing pod, and held the lock of all checks.
 func TestAToolThatHangsHoldsUpNothing(t *testing.T) {
 	c, x := newCluster(), &tools{hang: map[string]bool{}}
