@@ -59,6 +59,29 @@ type Agent struct {
 	// recalled is whether what the agent before this one told is part of the memory.
 	recalled bool
 	begin    sync.Once
+	peers    directory
+}
+
+// directory is where agents answer, as the API server said it: to list them all costs it much where nodes are many.
+type directory struct {
+	mu   sync.Mutex
+	list []Peer
+	at   time.Time
+}
+
+// neighbours are the agents, as they were some time ago at most.
+func (a *Agent) neighbours(ctx context.Context, within time.Duration) ([]Peer, error) {
+	d := &a.peers
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.at.IsZero() || time.Since(d.at) > within {
+		list, err := a.opts.Cluster.Agents(ctx, a.opts.Namespace)
+		if err != nil {
+			return nil, err
+		}
+		d.list, d.at = list, time.Now()
+	}
+	return slices.Clone(d.list), nil
 }
 
 // New is an agent that has not begun.
@@ -88,6 +111,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	// Agents of all nodes start together when they are installed.
 	round := time.NewTimer(spread(min(every, 10*betweenWrites) / 10))
 	defer round.Stop()
+	first := slices.DeleteFunc(slices.Clone(a.opts.Config.Checks), func(n string) bool {
+		return CheckOf(n).Shared
+	})
 	var deep, write <-chan time.Time
 	if deepEvery > 0 {
 		deep = time.After(a.deepIn(deepEvery))
@@ -100,6 +126,13 @@ func (a *Agent) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-round.C:
+			// What loads more than this node has its first run some time within the period.
+			if first != nil {
+				check(first...)
+				first = nil
+				round.Reset(spread(every))
+				continue
+			}
 			check(a.opts.Config.Checks...)
 			round.Reset(every + spread(every/10))
 		case <-deep:
@@ -290,7 +323,7 @@ func (a *Agent) run(q Request) *Run {
 	r := &Run{
 		Node: a.opts.Node, Namespace: a.opts.Namespace, Pod: a.opts.Pod, Config: a.opts.Config,
 		Tools: newOnce(a.opts.Tools), Cluster: a.opts.Cluster, Network: a.opts.Network,
-		KernelLog: a.opts.KernelLog, Level: q.Level, Hosts: q.Hosts, Random: rand.IntN,
+		KernelLog: a.opts.KernelLog, Level: q.Level, Hosts: q.Hosts, Random: rand.IntN, Agents: a.neighbours,
 	}
 	r.Programs = later(later(long, a.cleared), a.memory.DeepPass())
 	r.Hardware = r.Programs

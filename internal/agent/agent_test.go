@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -322,6 +323,64 @@ func TestANeighbourThatDoesNotAnswerIsNoFaultOfThisNode(t *testing.T) {
 		t.Errorf("a node without network: %+v", got)
 	}
 }
+
+// Each agent would list all agents in each round, and all of them at once after an installation.
+func TestAgentsAreListedRarely(t *testing.T) {
+	c, x := newCluster(), &tools{}
+	c.peers = []Peer{{Node: "node-1", Address: "192.0.2.1", Ready: true}}
+	o := sound(c, x)
+	n := moved{at: "192.0.2.1"}
+	o.Network = &n
+	running(t, o, func(context.Context, *Agent) {
+		time.Sleep(90 * time.Second)
+		if _, is := c.report(t)["remapped"]; !is || c.listed() > 0 {
+			t.Errorf("after the start: %v, %d lists", c.report(t), c.listed())
+		}
+		time.Sleep(10 * time.Hour)
+		if got := c.report(t)["ping"]; got.Result != health.Passed || c.listed() != 1 {
+			t.Errorf("%+v, %d lists in ten hours", got, c.listed())
+		}
+		c.mu.Lock()
+		c.peers[0].Address = "192.0.2.2"
+		c.mu.Unlock()
+		n.set("192.0.2.2")
+		time.Sleep(75 * time.Minute)
+		if got := c.report(t)["ping"]; got.Result != health.Passed || c.listed() != 2 {
+			t.Errorf("an agent that has another address by now: %+v, %d lists", got, c.listed())
+		}
+		c.mu.Lock()
+		c.peers = nil
+		c.mu.Unlock()
+		n.set("")
+		time.Sleep(75 * time.Minute)
+		if got := c.report(t)["ping"]; got.Result != health.Skipped {
+			t.Errorf("an agent that is gone: %+v", got)
+		}
+	})
+}
+
+// moved reaches the one address that it has.
+type moved struct {
+	mu sync.Mutex
+	at string
+}
+
+func (m *moved) set(to string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.at = to
+}
+
+func (m *moved) Reach(_ context.Context, p Peer) (sent, back int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p.Address == m.at {
+		return 3, 3
+	}
+	return 3, 0
+}
+
+func (m *moved) Speed(context.Context, Peer) (float64, error) { return 1, nil }
 
 // Autopilot pinged all nodes from all nodes.
 func TestNeighboursAreAFewAtRandom(t *testing.T) {
