@@ -24,12 +24,12 @@ func kernelErrors(ctx context.Context, r *Run) reading.Outcome {
 	if r.KernelLog == "" {
 		return reading.Skip("no kernel log is given: --kernel-log")
 	}
-	text, err := readKernelLog(r.KernelLog)
+	text, zone, err := readKernelLog(r.KernelLog)
 	if err != nil {
 		return reading.Skip("the kernel log cannot be read: " + err.Error())
 	}
 	now := time.Now()
-	records := reading.Kernel(text, bootTime(now), now)
+	records := reading.Kernel(text, bootTime(now), now.In(zone))
 	indexes := map[string]string{}
 	if tool := r.tool([]string{nvidiaSMI}); tool != "" && len(records) > 0 {
 		gpus, _ := r.gpus(tool, r.Tools.Run(ctx, tool, smiArguments(tool, r)...))
@@ -43,27 +43,29 @@ func kernelErrors(ctx context.Context, r *Run) reading.Outcome {
 // mostLog bounds what is read of a kernel log: its end.
 const mostLog = 4 << 20
 
-// readKernelLog is the end of a file, or what a device such as /dev/kmsg still has.
-func readKernelLog(path string) (string, error) {
+// readKernelLog is the end of a file, or what a device such as /dev/kmsg still has, and the zone of its
+// dates.
+func readKernelLog(path string) (string, *time.Location, error) {
 	info, err := os.Stat(path) //nolint:gosec // an option of the admin's
 	if err != nil {
-		return "", err //nolint:wrapcheck // it names the file
+		return "", time.UTC, err //nolint:wrapcheck // it names the file
 	}
 	if info.Mode()&os.ModeCharDevice != 0 {
-		return readDevice(path)
+		text, err := readDevice(path)
+		return text, time.UTC, err
 	}
 	f, err := os.Open(path) //nolint:gosec // an option of the admin's
 	if err != nil {
-		return "", err //nolint:wrapcheck // it names the file
+		return "", time.UTC, err //nolint:wrapcheck // it names the file
 	}
 	defer f.Close()
 	if over := info.Size() - mostLog; over > 0 {
 		if _, err := f.Seek(over, io.SeekStart); err != nil {
-			return "", err //nolint:wrapcheck // it names the file
+			return "", time.UTC, err //nolint:wrapcheck // it names the file
 		}
 	}
 	text, err := io.ReadAll(io.LimitReader(f, mostLog))
-	return string(text), err //nolint:wrapcheck // it names the file
+	return string(text), reading.Zone(string(text), info.ModTime()), err //nolint:wrapcheck // it names the file
 }
 
 // readDevice is the lines about GPUs that /dev/kmsg still has. Each read is a line; when there is no more the device
