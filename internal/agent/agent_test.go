@@ -460,6 +460,20 @@ func TestAnErrorInTheKernelLogIsToldAtOnce(t *testing.T) {
 	})
 }
 
+// The next look counts from the time of this one.
+func TestAnErrorThatComesWhileTheKernelLogIsReadIsNotLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		c := Check{Name: "xid", Free: true, Deadline: time.Minute, Probe: func(context.Context, *Run) reading.Outcome {
+			time.Sleep(30 * time.Second)
+			return reading.Outcome{Result: health.Passed}
+		}}
+		if o := c.do(t.Context(), &Run{}); !o.At.Equal(began) || o.Seconds != 30 {
+			t.Errorf("it looked at what was there until %s, began %s", o.At, began)
+		}
+	})
+}
+
 func TestAKernelLogThatWasRenamedIsFollowed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kern.log")
 	write := func(text string) {
