@@ -373,6 +373,8 @@ func (a *Agent) one(ctx context.Context, c *Check, r *Run) reading.Outcome {
 
 // deep runs a deep test, if no other node runs one, and with the label that keeps others away meanwhile.
 func (a *Agent) deep(ctx context.Context, c *Check, r *Run) reading.Outcome {
+	ctx, stop := context.WithTimeout(ctx, c.Deadline) // no longer than the Lease is taken for
+	defer stop()
 	skip := func(why string) reading.Outcome {
 		o := reading.Skip(why)
 		o.Check, o.At = c.Name, time.Now()

@@ -275,6 +275,21 @@ func TestDeepTestsRunOnGPUsThatNobodyHoldsOnly(t *testing.T) {
 	}
 }
 
+// Whoever has the Lease for longer than it was taken for would test beside another node.
+func TestADeepTestEndsWithItsLease(t *testing.T) {
+	c, x := newCluster(), &tools{hang: map[string]bool{nvidiaSMI: true}}
+	o := sound(c, x)
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		a := New(o)
+		a.gpus = true
+		got := a.Check(t.Context(), []string{DeepCheck}, Request{})
+		if d := CheckOf(DeepCheck).Deadline; time.Since(began) > d || got[0].Result == health.Passed {
+			t.Errorf("%+v after %s of %s", got, time.Since(began), d)
+		}
+	})
+}
+
 // Autopilot's labels were written with force.
 func TestLabelsOfOthersAreLeftAlone(t *testing.T) {
 	for name, c := range map[string]struct {
