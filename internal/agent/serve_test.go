@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -246,6 +247,32 @@ func TestAProgramThatHangsIsKilledWithAllThatItStarted(t *testing.T) {
 	if o.Result != health.Unknown || !strings.Contains(o.Message, "in time") ||
 		time.Since(began) > 30*time.Second {
 		t.Errorf("%+v after %s", o, time.Since(began))
+	}
+}
+
+// Many at once would hang where one does.
+func TestAProgramRunsOnceAtATime(t *testing.T) {
+	dir := t.TempDir()
+	text := "#!/bin/sh\nmkdir '" + dir + "/busy' || exit 7\nsleep 0.05\nrmdir '" + dir + "/busy'\n"
+	if err := os.WriteFile(filepath.Join(dir, nvidiaSMI), []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	p := NewPrograms()
+	var wait sync.WaitGroup
+	for range 5 {
+		wait.Go(func() {
+			if o := p.Run(t.Context(), nvidiaSMI); o.Code != 0 || o.Cut != "" {
+				t.Errorf("ran beside another: %+v, %s", o, o.Text)
+			}
+		})
+	}
+	wait.Wait()
+	p.runs[nvidiaSMI] <- struct{}{} // one that hangs
+	ctx, stop := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer stop()
+	if o := p.Run(ctx, nvidiaSMI); !strings.Contains(o.Cut, "another nvidia-smi") {
+		t.Errorf("it does not wait for one that hangs: %+v", o)
 	}
 }
 
