@@ -256,6 +256,9 @@ func (a *Agent) recollect(n *Node) {
 	}
 	a.told = MemoryOf(&r)
 	for name, old := range a.told {
+		if !a.lasting(name, old.Result) {
+			continue
+		}
 		now, has := a.memory[name]
 		if !has ||
 			old.Result == health.Fatal && now.Result != health.Fatal && !a.memory.DeepPass().After(old.At.Time) {
@@ -423,7 +426,15 @@ func (a *Agent) record(o *reading.Outcome) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.last[o.Check] = *o
-	a.memory = a.memory.Remember(o)
+	if a.lasting(o.Check, o.Result) || a.memory[o.Check].Result == health.Fatal {
+		a.memory = a.memory.Remember(o)
+	}
+}
+
+// lasting reports whether a result is to be remembered: no other run would come to take that of a check which nobody
+// runs periodically back. What is fatal is, whatever found it, and has to be cleared.
+func (a *Agent) lasting(name string, found health.Result) bool {
+	return name == DeepCheck || found == health.Fatal || slices.Contains(a.opts.Config.Checks, name)
 }
 
 // news has told what is remembered if that is other than what was told, or if that was long ago.

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -576,6 +577,26 @@ func TestWhatIsBadStaysUntilACheckHasLooked(t *testing.T) {
 		if got := m.Remember(&reading.Outcome{Check: "dcgm", Result: c.is})["dcgm"].Result; got != c.want {
 			t.Errorf("%s, then %s: %s, want %s", c.was, c.is, got, c.want)
 		}
+	}
+}
+
+func TestChecksThatAreNotConfiguredAreNotRemembered(t *testing.T) {
+	c, x := newCluster(), &tools{}
+	o := sound(c, x)
+	report := health.Report{Checks: []health.Check{
+		{Name: "dcgm", Result: health.Failed}, {Name: "gpumem", Result: health.Fatal}, {Name: "xid", Result: health.Warned},
+		{Name: DeepCheck, Result: health.Passed, Deep: true}, {Name: "of-old", Result: health.Failed},
+	}}
+	text, err := written(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.node.Annotations[health.ChecksAnnotation] = text
+	o.Config.Checks = []string{"xid", "remapped"}
+	a := New(o)
+	a.Check(t.Context(), []string{"pciebw", "remapped"}, Request{})
+	if got := slices.Sorted(maps.Keys(a.memory)); !slices.Equal(got, []string{"gpumem", DeepCheck, "remapped", "xid"}) {
+		t.Errorf("remembered are %q", got)
 	}
 }
 
