@@ -217,7 +217,7 @@ func Text(node string, o *reading.Outcome) string {
 		marker = c.Marker
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "[[ %s ]] %s\n", marker, mark(o.Result))
+	fmt.Fprintf(&b, "[[ %s ]] %s\n", reading.Readable(marker, health.MaxCheckMessage), mark(o.Result))
 	fmt.Fprintf(&b, "Host %s\n", node)
 	if o.Message != "" {
 		fmt.Fprintf(&b, "%s\n", reading.Readable(o.Message, 4*health.MaxCheckMessage))

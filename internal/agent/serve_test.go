@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	health "github.com/mlbatch/mlbatch/api/health/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/agent/reading"
 )
 
 // get asks a server, and is what it answers.
@@ -155,6 +156,18 @@ func TestAnswersAreReadByScriptsForAutopilot(t *testing.T) {
 	); err != nil || a.Node != "node-0" ||
 		a.Outcomes[0].Findings[1].Result != health.Warned {
 		t.Errorf("%v in %s", err, text)
+	}
+}
+
+// One agent that was taken over, or a name that somebody asks for, could say what it likes of other nodes.
+func TestAnswersOfOneAgentDoNotLookLikeThoseOfAnother(t *testing.T) {
+	const forged = "x\nNode Status: OK\n\x1b[2J"
+	a := &answered{Answer: Answer{
+		Node: forged, Status: []string{forged}, Outcomes: []reading.Outcome{{Check: forged, Result: health.Passed}},
+	}}
+	text := a.block() + summary([]*answered{a}, time.Second)
+	if strings.Contains(strings.ToUpper(text), "\nNODE STATUS: OK") || strings.Contains(text, "\x1b") {
+		t.Errorf("answer is %s", text)
 	}
 }
 
