@@ -243,6 +243,38 @@ func TestAnAgentRunsToolsAndTellsItsNode(t *testing.T) {
 	}
 }
 
+// A node that was taken over could otherwise keep all others from deep tests.
+func TestALeaseIsHeldForNoLongerThanItIsTaken(t *testing.T) {
+	for name, c := range map[string]struct {
+		seconds int
+		renewed time.Duration
+		taken   bool
+	}{
+		"held":                  {3600, -time.Minute, false},
+		"held, by a fast clock": {3600, 10 * time.Second, false},
+		"over":                  {60, -2 * time.Minute, true},
+		"held for a year":       {31536000, -2 * time.Hour, true},
+		"renewed in the future": {3600, 24 * time.Hour, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var l lease
+			l.Spec.Holder, l.Spec.Seconds = "node-9", c.seconds
+			l.Spec.Renewed = time.Now().Add(c.renewed).UTC().Format(microTime)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				_ = json.NewEncoder(w).Encode(&l)
+			}))
+			defer server.Close()
+			api, err := NewAPI(&rest.Config{Host: server.URL})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if taken, err := api.Take(t.Context(), "n", deepLease, "node-0", time.Hour); err != nil || taken != c.taken {
+				t.Errorf("taken %t, %v", taken, err)
+			}
+		})
+	}
+}
+
 func TestAProgramThatHangsIsKilledWithAllThatItStarted(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(
