@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"maps"
@@ -58,6 +59,29 @@ type Agent struct {
 	// recalled is whether what the agent before this one told is part of the memory.
 	recalled bool
 	begin    sync.Once
+	peers    directory
+}
+
+// directory is where agents answer, as the API server said it: to list them all costs it much where nodes are many.
+type directory struct {
+	mu   sync.Mutex
+	list []Peer
+	at   time.Time
+}
+
+// neighbours are the agents, as they were some time ago at most.
+func (a *Agent) neighbours(ctx context.Context, within time.Duration) ([]Peer, error) {
+	d := &a.peers
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.at.IsZero() || time.Since(d.at) > within {
+		list, err := a.opts.Cluster.Agents(ctx, a.opts.Namespace)
+		if err != nil {
+			return nil, err
+		}
+		d.list, d.at = list, time.Now()
+	}
+	return slices.Clone(d.list), nil
 }
 
 // New is an agent that has not begun.
@@ -87,6 +111,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	// Agents of all nodes start together when they are installed.
 	round := time.NewTimer(spread(min(every, 10*betweenWrites) / 10))
 	defer round.Stop()
+	first := slices.DeleteFunc(slices.Clone(a.opts.Config.Checks), func(n string) bool {
+		return CheckOf(n).Shared
+	})
 	var deep, write <-chan time.Time
 	if deepEvery > 0 {
 		deep = time.After(a.deepIn(deepEvery))
@@ -99,6 +126,13 @@ func (a *Agent) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-round.C:
+			// What loads more than this node has its first run some time within the period.
+			if first != nil {
+				check(first...)
+				first = nil
+				round.Reset(spread(every))
+				continue
+			}
 			check(a.opts.Config.Checks...)
 			round.Reset(every + spread(every/10))
 		case <-deep:
@@ -173,8 +207,40 @@ func (a *Agent) recall(ctx context.Context) {
 	}
 }
 
-// absorb adds what the agent before this one told, once. Who calls it has the lock.
+// clearedNote is an annotation of Nodes by which somebody says that all is well, whatever was found until then.
+const clearedNote = "mlbatch.dev/health-cleared"
+
+// absorb adds what the agent before this one told, once, and forgets what somebody cleared. Who calls it has the
+// lock.
 func (a *Agent) absorb(n *Node) {
+	a.recollect(n)
+	var said struct {
+		At time.Time `json:"at"`
+	}
+	if json.Unmarshal([]byte(n.Annotations[clearedNote]), &said) != nil || said.At.After(time.Now()) {
+		return // nobody did, or a clock is wrong
+	}
+	a.cleared = later(a.cleared, said.At)
+	a.memory = maps.Clone(a.memory)
+	maps.DeleteFunc(a.memory, func(_ string, c health.Check) bool { return !c.At.After(said.At) })
+}
+
+// heed learns whether somebody cleared what is fatal: it would hide what is found from now on.
+func (a *Agent) heed(ctx context.Context) {
+	a.mu.Lock()
+	fatal := a.memory.Label() == labelEvict
+	a.mu.Unlock()
+	if !fatal || a.opts.Cluster == nil {
+		return
+	}
+	if n, err := a.opts.Cluster.Node(ctx, a.opts.Node); err == nil {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.absorb(n)
+	}
+}
+
+func (a *Agent) recollect(n *Node) {
 	a.gpus = n.GPUs > 0
 	if a.recalled {
 		return
@@ -190,6 +256,9 @@ func (a *Agent) absorb(n *Node) {
 	}
 	a.told = MemoryOf(&r)
 	for name, old := range a.told {
+		if !a.lasting(name, old.Result) {
+			continue
+		}
 		now, has := a.memory[name]
 		if !has ||
 			old.Result == health.Fatal && now.Result != health.Fatal && !a.memory.DeepPass().After(old.At.Time) {
@@ -207,10 +276,17 @@ type Request struct {
 	Hosts []string
 }
 
-// Check runs checks by name, remembers what they found, and has it told. It always comes to an end, with an outcome
-// for each.
+// asScheduled reports whether checks that somebody asked for are those that the agent runs by itself. What others
+// choose says nothing of the node: nodes that do not answer, or a test that looks less closely.
+func (a *Agent) asScheduled(q Request) bool {
+	return q.Hosts == nil && (q.Level == 0 || q.Level >= a.opts.Config.DeepLevel)
+}
+
+// Check runs checks by name, remembers what they found, and has it told, if they came to an end and were as the agent
+// runs them by itself. It always comes to an end, with an outcome for each.
 func (a *Agent) Check(ctx context.Context, names []string, q Request) []reading.Outcome {
 	a.begin.Do(func() { a.recall(ctx) })
+	a.heed(ctx)
 	r := a.run(q)
 	var out []reading.Outcome
 	for _, c := range Checks() {
@@ -218,8 +294,10 @@ func (a *Agent) Check(ctx context.Context, names []string, q Request) []reading.
 			continue
 		}
 		o := a.one(ctx, &c, r)
-		if a.record(&o); o.Result == health.Fatal {
-			a.news() // the others may take minutes
+		if a.asScheduled(q) && ctx.Err() == nil {
+			if a.record(&o); o.Result == health.Fatal {
+				a.news() // the others may take minutes
+			}
 		}
 		out = append(out, o)
 	}
@@ -248,7 +326,7 @@ func (a *Agent) run(q Request) *Run {
 	r := &Run{
 		Node: a.opts.Node, Namespace: a.opts.Namespace, Pod: a.opts.Pod, Config: a.opts.Config,
 		Tools: newOnce(a.opts.Tools), Cluster: a.opts.Cluster, Network: a.opts.Network,
-		KernelLog: a.opts.KernelLog, Level: q.Level, Hosts: q.Hosts, Random: rand.IntN,
+		KernelLog: a.opts.KernelLog, Level: q.Level, Hosts: q.Hosts, Random: rand.IntN, Agents: a.neighbours,
 	}
 	r.Programs = later(later(long, a.cleared), a.memory.DeepPass())
 	r.Hardware = r.Programs
@@ -298,6 +376,8 @@ func (a *Agent) one(ctx context.Context, c *Check, r *Run) reading.Outcome {
 
 // deep runs a deep test, if no other node runs one, and with the label that keeps others away meanwhile.
 func (a *Agent) deep(ctx context.Context, c *Check, r *Run) reading.Outcome {
+	ctx, stop := context.WithTimeout(ctx, c.Deadline) // no longer than the Lease is taken for
+	defer stop()
 	skip := func(why string) reading.Outcome {
 		o := reading.Skip(why)
 		o.Check, o.At = c.Name, time.Now()
@@ -346,7 +426,15 @@ func (a *Agent) record(o *reading.Outcome) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.last[o.Check] = *o
-	a.memory = a.memory.Remember(o)
+	if a.lasting(o.Check, o.Result) || a.memory[o.Check].Result == health.Fatal {
+		a.memory = a.memory.Remember(o)
+	}
+}
+
+// lasting reports whether a result is to be remembered: no other run would come to take that of a check which nobody
+// runs periodically back. What is fatal is, whatever found it, and has to be cleared.
+func (a *Agent) lasting(name string, found health.Result) bool {
+	return name == DeepCheck || found == health.Fatal || slices.Contains(a.opts.Config.Checks, name)
 }
 
 // news has told what is remembered if that is other than what was told, or if that was long ago.
@@ -456,6 +544,8 @@ type tail struct {
 	path string
 	fd   int
 	at   int64
+	// of is the file that is open: loggers rename theirs and begin another one.
+	of os.FileInfo
 }
 
 func (t *tail) close() {
@@ -473,16 +563,26 @@ func (t *tail) news() bool {
 		return false
 	}
 	device := info.Mode()&os.ModeCharDevice != 0
+	found := false
+	if !device && t.fd >= 0 && !os.SameFile(info, t.of) {
+		found = t.read() // what came before it was renamed
+		t.close()
+	}
 	if !device && info.Size() < t.at {
 		t.close() // it was begun anew
 	}
 	if t.fd < 0 {
 		fd, err := syscall.Open(t.path, syscall.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 		if err != nil {
-			return false
+			return found
 		}
-		t.fd = fd
+		t.fd, t.of = fd, info
 	}
+	return t.read() || found
+}
+
+// read reports whether something about a GPU is in what was added to the open file.
+func (t *tail) read() bool {
 	found := false
 	part, kept := make([]byte, 8<<10), ""
 	for range mostLog / len(part) {

@@ -3,10 +3,12 @@ package agent
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -157,6 +159,45 @@ func TestWhatIsFatalIsRememberedOverARestartAndClearedByTakingTheAnnotationAway(
 	})
 }
 
+// mlbatch nodes clear says so on the Node. A fatal finding would hide what is found after it.
+func TestWhatSomebodyClearedIsForgotten(t *testing.T) {
+	for name, restarts := range map[string]bool{"by the agent that runs": false, "by the next one": true} {
+		t.Run(name, func(t *testing.T) {
+			c, x := newCluster(), &tools{}
+			o := sound(c, x)
+			x.set(dcgmi, diag("PCIe", "Fail"), 226)
+			clear := func(at time.Time) {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				c.node.Annotations[clearedNote] = `{"by":"ann","reason":"repaired","at":"` + at.Format(time.RFC3339) + `"}`
+				c.version++
+			}
+			found := func() {
+				time.Sleep(3 * time.Hour)
+				if got := c.report(t)["dcgm"]; got.Result != health.Failed || c.label() != "WARN" {
+					t.Errorf("after it was cleared: %+v, %s", got, c.label())
+				}
+			}
+			running(t, o, func(context.Context, *Agent) {
+				time.Sleep(5 * time.Minute)
+				clear(time.Now().Add(-time.Hour))
+				x.set(dcgmi, diag("Diagnostic", "Fail"), 226)
+				time.Sleep(3 * time.Hour)
+				if got := c.report(t)["dcgm"]; got.Result != health.Fatal {
+					t.Errorf("what was found after it was cleared is forgotten: %+v", got)
+				}
+				clear(time.Now())
+				if !restarts {
+					found()
+				}
+			})
+			if restarts {
+				running(t, o, func(context.Context, *Agent) { time.Sleep(4 * time.Hour); found() })
+			}
+		})
+	}
+}
+
 // Autopilot's ping waited for ever for a missing pod, and held the lock of all checks.
 func TestAToolThatHangsHoldsUpNothing(t *testing.T) {
 	c, x := newCluster(), &tools{hang: map[string]bool{}}
@@ -235,6 +276,21 @@ func TestDeepTestsRunOnGPUsThatNobodyHoldsOnly(t *testing.T) {
 	}
 }
 
+// Whoever has the Lease for longer than it was taken for would test beside another node.
+func TestADeepTestEndsWithItsLease(t *testing.T) {
+	c, x := newCluster(), &tools{hang: map[string]bool{nvidiaSMI: true}}
+	o := sound(c, x)
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		a := New(o)
+		a.gpus = true
+		got := a.Check(t.Context(), []string{DeepCheck}, Request{})
+		if d := CheckOf(DeepCheck).Deadline; time.Since(began) > d || got[0].Result == health.Passed {
+			t.Errorf("%+v after %s of %s", got, time.Since(began), d)
+		}
+	})
+}
+
 // Autopilot's labels were written with force.
 func TestLabelsOfOthersAreLeftAlone(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -283,6 +339,64 @@ func TestANeighbourThatDoesNotAnswerIsNoFaultOfThisNode(t *testing.T) {
 		t.Errorf("a node without network: %+v", got)
 	}
 }
+
+// Each agent would list all agents in each round, and all of them at once after an installation.
+func TestAgentsAreListedRarely(t *testing.T) {
+	c, x := newCluster(), &tools{}
+	c.peers = []Peer{{Node: "node-1", Address: "192.0.2.1", Ready: true}}
+	o := sound(c, x)
+	n := moved{at: "192.0.2.1"}
+	o.Network = &n
+	running(t, o, func(context.Context, *Agent) {
+		time.Sleep(90 * time.Second)
+		if _, is := c.report(t)["remapped"]; !is || c.listed() > 0 {
+			t.Errorf("after the start: %v, %d lists", c.report(t), c.listed())
+		}
+		time.Sleep(10 * time.Hour)
+		if got := c.report(t)["ping"]; got.Result != health.Passed || c.listed() != 1 {
+			t.Errorf("%+v, %d lists in ten hours", got, c.listed())
+		}
+		c.mu.Lock()
+		c.peers[0].Address = "192.0.2.2"
+		c.mu.Unlock()
+		n.set("192.0.2.2")
+		time.Sleep(75 * time.Minute)
+		if got := c.report(t)["ping"]; got.Result != health.Passed || c.listed() != 2 {
+			t.Errorf("an agent that has another address by now: %+v, %d lists", got, c.listed())
+		}
+		c.mu.Lock()
+		c.peers = nil
+		c.mu.Unlock()
+		n.set("")
+		time.Sleep(75 * time.Minute)
+		if got := c.report(t)["ping"]; got.Result != health.Skipped {
+			t.Errorf("an agent that is gone: %+v", got)
+		}
+	})
+}
+
+// moved reaches the one address that it has.
+type moved struct {
+	mu sync.Mutex
+	at string
+}
+
+func (m *moved) set(to string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.at = to
+}
+
+func (m *moved) Reach(_ context.Context, p Peer) (sent, back int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p.Address == m.at {
+		return 3, 3
+	}
+	return 3, 0
+}
+
+func (m *moved) Speed(context.Context, Peer) (float64, error) { return 1, nil }
 
 // Autopilot pinged all nodes from all nodes.
 func TestNeighboursAreAFewAtRandom(t *testing.T) {
@@ -362,6 +476,59 @@ func TestAnErrorInTheKernelLogIsToldAtOnce(t *testing.T) {
 	})
 }
 
+// The next look counts from the time of this one.
+func TestAnErrorThatComesWhileTheKernelLogIsReadIsNotLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		c := Check{Name: "xid", Free: true, Deadline: time.Minute, Probe: func(context.Context, *Run) reading.Outcome {
+			time.Sleep(30 * time.Second)
+			return reading.Outcome{Result: health.Passed}
+		}}
+		if o := c.do(t.Context(), &Run{}); !o.At.Equal(began) || o.Seconds != 30 {
+			t.Errorf("it looked at what was there until %s, began %s", o.At, began)
+		}
+	})
+}
+
+func TestAKernelLogThatWasRenamedIsFollowed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kern.log")
+	write := func(text string) {
+		t.Helper()
+		f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err == nil {
+			_, err = f.WriteString(text)
+		}
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const xid = "NVRM: Xid (PCI:0000:1a:00): 79\n"
+	l := tail{path: path, fd: -1}
+	defer l.close()
+	write("usb\n")
+	l.news()
+	rotate := func() {
+		t.Helper()
+		if err := os.Rename(path, path+".1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rotate()
+	write("usb and more than before\n" + xid)
+	if !l.news() {
+		t.Error("what is in the new file is not seen")
+	}
+	write(xid)
+	rotate()
+	write("usb\n")
+	if !l.news() {
+		t.Error("what came before it was renamed is not seen")
+	}
+	if l.news() {
+		t.Error("it is seen twice")
+	}
+}
+
 func TestAClusterThatDoesNotAnswerIsAskedAgain(t *testing.T) {
 	c, x := newCluster(), &tools{}
 	c.fails = errors.New("no answer")
@@ -394,6 +561,43 @@ func TestWhatIsFatalIsNotForgottenIfTheNodeCannotBeReadAtFirst(t *testing.T) {
 			t.Errorf("told %+v", got)
 		}
 	})
+}
+
+// A driver that hangs, or a job on the GPUs, would otherwise take a bad node back into service.
+func TestWhatIsBadStaysUntilACheckHasLooked(t *testing.T) {
+	for _, c := range []struct{ was, is, want health.Result }{
+		{health.Failed, health.Unknown, health.Failed}, {health.Failed, health.Skipped, health.Failed},
+		{health.Warned, health.Unknown, health.Warned}, {health.Warned, health.Skipped, health.Warned},
+		{health.Failed, health.Passed, health.Passed}, {health.Failed, health.Warned, health.Warned},
+		{health.Warned, health.Failed, health.Failed}, {health.Passed, health.Unknown, health.Unknown},
+		{health.Fatal, health.Passed, health.Fatal}, {health.Fatal, health.Unknown, health.Fatal},
+		{health.Failed, health.Fatal, health.Fatal}, {health.Unknown, health.Skipped, health.Skipped},
+	} {
+		m := Memory{}.Remember(&reading.Outcome{Check: "dcgm", Result: c.was})
+		if got := m.Remember(&reading.Outcome{Check: "dcgm", Result: c.is})["dcgm"].Result; got != c.want {
+			t.Errorf("%s, then %s: %s, want %s", c.was, c.is, got, c.want)
+		}
+	}
+}
+
+func TestChecksThatAreNotConfiguredAreNotRemembered(t *testing.T) {
+	c, x := newCluster(), &tools{}
+	o := sound(c, x)
+	report := health.Report{Checks: []health.Check{
+		{Name: "dcgm", Result: health.Failed}, {Name: "gpumem", Result: health.Fatal}, {Name: "xid", Result: health.Warned},
+		{Name: DeepCheck, Result: health.Passed, Deep: true}, {Name: "of-old", Result: health.Failed},
+	}}
+	text, err := written(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.node.Annotations[health.ChecksAnnotation] = text
+	o.Config.Checks = []string{"xid", "remapped"}
+	a := New(o)
+	a.Check(t.Context(), []string{"pciebw", "remapped"}, Request{})
+	if got := slices.Sorted(maps.Keys(a.memory)); !slices.Equal(got, []string{"gpumem", DeepCheck, "remapped", "xid"}) {
+		t.Errorf("remembered are %q", got)
+	}
 }
 
 func TestReportsKeepTheirBounds(t *testing.T) {

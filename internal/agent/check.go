@@ -42,6 +42,8 @@ type Check struct {
 	// Heavy checks load the GPUs or the network, and run only when asked for. Deep ones need the GPUs for
 	// themselves, and run only where nobody holds any.
 	Heavy, Deep bool
+	// Shared checks load the API server, other nodes or storage: not all nodes run them at the same time.
+	Shared bool
 	// Free checks wait for no others: they only read a file.
 	Free bool
 	// Arguments and Parse are of a check that runs a tool and reads what that prints.
@@ -65,6 +67,8 @@ type Run struct {
 	Hosts []string
 	// Hardware and Programs are since when errors of each in the kernel log count.
 	Hardware, Programs time.Time
+	// Agents are the agents of all nodes, as they were some time ago at most.
+	Agents func(ctx context.Context, within time.Duration) ([]Peer, error)
 	// Network reaches other nodes.
 	Network Network
 	// Models are those of GPUs that were seen, by their indexes.
@@ -125,14 +129,14 @@ func Checks() []Check {
 		},
 		{
 			Name: "ping", Marker: "PING", Failed: "PING Failed", Metric: "ping",
-			About: "whether some other nodes can be reached", Deadline: light, Probe: ping,
+			About: "whether some other nodes can be reached", Shared: true, Deadline: light, Probe: ping,
 		},
 		{
 			Name: "pvc", Marker: "PVC", Failed: "PVC Create-Delete Test Failed", Metric: "pvc",
-			About: "whether a volume can be had on this node", Deadline: 3 * time.Minute, Probe: claim,
+			About: "whether a volume can be had on this node", Shared: true, Deadline: 3 * time.Minute, Probe: claim,
 		},
 		{
-			Name: "iperf", Marker: "IPERF", Failed: "IPERF Failed", Metric: "iperf", Heavy: true,
+			Name: "iperf", Marker: "IPERF", Failed: "IPERF Failed", Metric: "iperf", Heavy: true, Shared: true,
 			About:    "how fast some other nodes take what is sent to them, and which is far slower than the others",
 			Deadline: 2 * time.Minute, Probe: throughput,
 		},
@@ -327,6 +331,9 @@ func (c *Check) do(ctx context.Context, r *Run) (o reading.Outcome) {
 			o = reading.Unclear(fmt.Sprintf("the check failed by a mistake of mlbatch: %v", p))
 		}
 		o.Check, o.At, o.Seconds = c.Name, time.Now(), time.Since(began).Seconds()
+		if c.Free {
+			o.At = began // what was written while it read may have been missed
+		}
 		// Only a test that came to an end may clear what is fatal.
 		o.Deep = c.Deep && o.Result != health.Skipped && o.Result != health.Unknown
 	}()

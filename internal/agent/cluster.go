@@ -442,8 +442,11 @@ func (a *API) Take(ctx context.Context, namespace, name, holder string, hold tim
 	if err != nil && !fresh {
 		return false, err
 	}
+	// Who holds it may have been taken over: it is held for no longer than anybody takes it, from now at the latest.
+	const skew = time.Minute
+	longest := min(time.Duration(l.Spec.Seconds)*time.Second, hold)
 	if renewed, bad := time.Parse(microTime, l.Spec.Renewed); bad == nil && l.Spec.Holder != "" &&
-		l.Spec.Holder != holder && time.Since(renewed) < time.Duration(l.Spec.Seconds)*time.Second {
+		l.Spec.Holder != holder && time.Since(renewed) < longest && time.Until(renewed) < skew {
 		return false, nil
 	}
 	l.APIVersion, l.Kind, l.Metadata.Name = "coordination.k8s.io/v1", "Lease", name

@@ -28,6 +28,7 @@ type cluster struct {
 	// arrives is a pod that comes when the label is written.
 	arrives  string
 	peers    []Peer
+	lists    int
 	claims   map[string]bool
 	binds    bool
 	lease    string
@@ -92,7 +93,18 @@ func (c *cluster) Holders(context.Context, string) ([]string, error) {
 	return c.holders, nil
 }
 
-func (c *cluster) Agents(context.Context, string) ([]Peer, error) { return slices.Clone(c.peers), nil }
+func (c *cluster) Agents(context.Context, string) ([]Peer, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lists++
+	return slices.Clone(c.peers), nil
+}
+
+func (c *cluster) listed() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lists
+}
 
 func (c *cluster) NodesOf(context.Context, string, string) ([]string, error) {
 	return c.ofJob, nil

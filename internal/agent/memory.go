@@ -20,7 +20,8 @@ import (
 type Memory map[string]health.Check
 
 // Remember is the memory after an outcome. What is fatal stays until a deep test that came after it has passed:
-// a light check that finds nothing has not looked at what broke.
+// a light check that finds nothing has not looked at what broke. What is less bad stays until a run comes to an end:
+// one that could not look has found nothing better.
 func (m Memory) Remember(o *reading.Outcome) Memory {
 	out := maps.Clone(m)
 	if out == nil {
@@ -28,8 +29,17 @@ func (m Memory) Remember(o *reading.Outcome) Memory {
 	}
 	now := checkOf(o)
 	passed := o.Deep && o.Result == health.Passed
-	if old := out[o.Check]; old.Result == health.Fatal && now.Result != health.Fatal && !passed {
-		return out
+	looked := now.Result != health.Unknown && now.Result != health.Skipped
+	switch old := out[o.Check]; old.Result {
+	case health.Fatal:
+		if now.Result != health.Fatal && !passed {
+			return out
+		}
+	case health.Warned, health.Failed:
+		if !looked {
+			return out
+		}
+	case health.Passed, health.Skipped, health.Unknown:
 	}
 	out[o.Check] = now
 	if !passed {
@@ -207,7 +217,7 @@ func Text(node string, o *reading.Outcome) string {
 		marker = c.Marker
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "[[ %s ]] %s\n", marker, mark(o.Result))
+	fmt.Fprintf(&b, "[[ %s ]] %s\n", reading.Readable(marker, health.MaxCheckMessage), mark(o.Result))
 	fmt.Fprintf(&b, "Host %s\n", node)
 	if o.Message != "" {
 		fmt.Fprintf(&b, "%s\n", reading.Readable(o.Message, 4*health.MaxCheckMessage))

@@ -15,6 +15,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -149,13 +150,13 @@ func (s *Sockets) Speed(ctx context.Context, p Peer) (float64, error) {
 	}
 	const giga = 1e9 / 8
 	seconds := max(got.Seconds, sendFor.Seconds()/2)
-	return float64(max(min(got.Bytes, z.sent), 0)) / seconds / giga, nil
+	return float64(max(min(got.Bytes, z.sent.Load()), 0)) / seconds / giga, nil
 }
 
 // zeros are bytes to send until some time.
 type zeros struct {
 	until time.Time
-	sent  int64
+	sent  atomic.Int64 // the client may still read when the answer is there
 }
 
 func (z *zeros) Read(p []byte) (int, error) {
@@ -163,6 +164,6 @@ func (z *zeros) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	clear(p)
-	z.sent += int64(len(p))
+	z.sent.Add(int64(len(p)))
 	return len(p), nil
 }

@@ -24,12 +24,12 @@ func kernelErrors(ctx context.Context, r *Run) reading.Outcome {
 	if r.KernelLog == "" {
 		return reading.Skip("no kernel log is given: --kernel-log")
 	}
-	text, err := readKernelLog(r.KernelLog)
+	text, zone, err := readKernelLog(r.KernelLog)
 	if err != nil {
 		return reading.Skip("the kernel log cannot be read: " + err.Error())
 	}
 	now := time.Now()
-	records := reading.Kernel(text, bootTime(now), now)
+	records := reading.Kernel(text, bootTime(now), now.In(zone))
 	indexes := map[string]string{}
 	if tool := r.tool([]string{nvidiaSMI}); tool != "" && len(records) > 0 {
 		gpus, _ := r.gpus(tool, r.Tools.Run(ctx, tool, smiArguments(tool, r)...))
@@ -43,27 +43,29 @@ func kernelErrors(ctx context.Context, r *Run) reading.Outcome {
 // mostLog bounds what is read of a kernel log: its end.
 const mostLog = 4 << 20
 
-// readKernelLog is the end of a file, or what a device such as /dev/kmsg still has.
-func readKernelLog(path string) (string, error) {
+// readKernelLog is the end of a file, or what a device such as /dev/kmsg still has, and the zone of its
+// dates.
+func readKernelLog(path string) (string, *time.Location, error) {
 	info, err := os.Stat(path) //nolint:gosec // an option of the admin's
 	if err != nil {
-		return "", err //nolint:wrapcheck // it names the file
+		return "", time.UTC, err //nolint:wrapcheck // it names the file
 	}
 	if info.Mode()&os.ModeCharDevice != 0 {
-		return readDevice(path)
+		text, err := readDevice(path)
+		return text, time.UTC, err
 	}
 	f, err := os.Open(path) //nolint:gosec // an option of the admin's
 	if err != nil {
-		return "", err //nolint:wrapcheck // it names the file
+		return "", time.UTC, err //nolint:wrapcheck // it names the file
 	}
 	defer f.Close()
 	if over := info.Size() - mostLog; over > 0 {
 		if _, err := f.Seek(over, io.SeekStart); err != nil {
-			return "", err //nolint:wrapcheck // it names the file
+			return "", time.UTC, err //nolint:wrapcheck // it names the file
 		}
 	}
 	text, err := io.ReadAll(io.LimitReader(f, mostLog))
-	return string(text), err //nolint:wrapcheck // it names the file
+	return string(text), reading.Zone(string(text), info.ModTime()), err //nolint:wrapcheck // it names the file
 }
 
 // readDevice is the lines about GPUs that /dev/kmsg still has. Each read is a line; when there is no more the device
@@ -106,13 +108,19 @@ func bootTime(now time.Time) time.Time {
 	return now
 }
 
+// Ages of the list of agents: it is kept for a long time, and asked for anew if somebody on it does not answer.
+const (
+	listed   = 12 * time.Hour
+	doubtful = 10 * time.Minute
+)
+
 // neighbours are agents on other nodes: those that were asked for, or some at random. All with all would be N² of
 // everything.
 func (r *Run) neighbours(ctx context.Context) ([]Peer, []string, error) {
 	if r.Cluster == nil {
 		return nil, nil, errors.New("there is no cluster whose nodes could be asked")
 	}
-	all, err := r.Cluster.Agents(ctx, r.Namespace)
+	all, err := r.Agents(ctx, listed)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -168,6 +176,10 @@ func ping(ctx context.Context, r *Run) reading.Outcome {
 		})
 	}
 	wait.Wait()
+	peers, findings = r.again(ctx, peers, findings)
+	if len(peers)+len(missing) == 0 {
+		return reading.Skip("there is no other node with an agent")
+	}
 	unreached := 0
 	for i := range findings {
 		if findings[i].Result == health.Warned {
@@ -175,7 +187,7 @@ func ping(ctx context.Context, r *Run) reading.Outcome {
 		}
 	}
 	for _, m := range missing {
-		findings = append(findings, reading.Finding{ //nolint:makezero // all before are filled in
+		findings = append(findings, reading.Finding{
 			Device: m, Result: health.Unknown, Message: "there is no agent on " + m, Value: 1,
 		})
 	}
@@ -186,6 +198,35 @@ func ping(ctx context.Context, r *Run) reading.Outcome {
 		return o
 	}
 	return reading.Of(findings)
+}
+
+// again tries those that did not answer where they are by now: the list may be old. Those whose agents are gone or
+// not ready say nothing of their nodes, and are left out.
+func (r *Run) again(
+	ctx context.Context, peers []Peer, findings []reading.Finding,
+) (left []Peer, found []reading.Finding) {
+	if !slices.ContainsFunc(findings, func(f reading.Finding) bool { return f.Result == health.Warned }) {
+		return peers, findings
+	}
+	all, err := r.Agents(ctx, doubtful)
+	if err != nil {
+		return peers, findings
+	}
+	for i, p := range peers {
+		f := findings[i]
+		if f.Result == health.Warned && r.Hosts == nil {
+			at := slices.IndexFunc(all, func(now Peer) bool { return now.Node == p.Node && now.Ready })
+			switch {
+			case at < 0:
+				continue
+			case all[at].Address != p.Address:
+				sent, back := r.Network.Reach(ctx, all[at])
+				f = reading.Reached(p.Node, sent, back)
+			}
+		}
+		left, found = append(left, p), append(found, f)
+	}
+	return left, found
 }
 
 // throughput sends to one neighbour after another.

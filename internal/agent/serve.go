@@ -396,6 +396,17 @@ func (s *Server) hosts(ctx context.Context, r *http.Request, u *User, otherwise 
 	return out, nil
 }
 
+// eachOnce are names without those that are empty or were there before.
+func eachOnce(names []string) []string {
+	var out []string
+	for _, n := range names {
+		if n = strings.TrimSpace(n); n != "" && !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
 // status runs checks on this node and others.
 func (s *Server) status(w http.ResponseWriter, r *http.Request, u *User) {
 	began := time.Now()
@@ -417,7 +428,7 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request, u *User) {
 		return
 	}
 	if text := values.Get("pingnodes"); text != "" && text != "all" {
-		q.Hosts = strings.Split(text, ",")
+		q.Hosts = eachOnce(strings.Split(text, ","))
 	}
 	if len(q.Hosts) > mostTargets {
 		fail(w, bad("pingnodes has %d nodes: name %d at most", len(q.Hosts), mostTargets))
@@ -541,19 +552,24 @@ func (s *Server) askPeer(ctx context.Context, p Peer, query url.Values, names []
 	return all[0], nil
 }
 
+// longestName is that of a node. Names come from who asks, and words from agents that may have been taken over.
+const longestName = 253
+
 // block is what Autopilot's scripts read of one node.
 func (a *answered) block() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nAutopilot Endpoint: %s\nNode: %s\nurl(s): %s\nResponse:\n", a.endpoint, a.Node, a.url)
-	fmt.Fprintf(&b, "Checking system status of host %s\n\n", a.Node)
+	node := reading.Readable(a.Node, longestName)
+	fmt.Fprintf(&b, "\nAutopilot Endpoint: %s\nNode: %s\nurl(s): %s\nResponse:\n", a.endpoint, node, a.url)
+	fmt.Fprintf(&b, "Checking system status of host %s\n\n", node)
 	if a.Error != "" {
 		fmt.Fprintf(&b, "ERR %s\n", a.Error)
 	}
 	for i := range a.Outcomes {
-		b.WriteString(Text(a.Node, &a.Outcomes[i]) + "\n")
+		b.WriteString(Text(node, &a.Outcomes[i]) + "\n")
 	}
 	const rule = "-------------------------------------"
-	fmt.Fprintf(&b, "%s\n\nNode Status: %s\n%s\n", rule, strings.Join(a.Status, ", "), rule)
+	words := reading.Readable(strings.Join(a.Status, ", "), 4*longestName)
+	fmt.Fprintf(&b, "%s\n\nNode Status: %s\n%s\n", rule, words, rule)
 	return b.String()
 }
 
@@ -563,9 +579,9 @@ func summary(all []*answered, took time.Duration) string {
 	for _, a := range all {
 		var words []string
 		for _, s := range a.Status {
-			words = append(words, "'"+s+"'")
+			words = append(words, "'"+reading.Readable(s, longestName)+"'")
 		}
-		parts = append(parts, "'"+a.Node+"': ["+strings.Join(words, ", ")+"]")
+		parts = append(parts, "'"+reading.Readable(a.Node, longestName)+"': ["+strings.Join(words, ", ")+"]")
 	}
 	return fmt.Sprintf("\nNode Summary:\n\n{%s}\n\nruntime: %v sec\n", strings.Join(parts, ", "), took.Seconds())
 }

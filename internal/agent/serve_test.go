@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -8,12 +9,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"k8s.io/client-go/rest"
 
 	health "github.com/mlbatch/mlbatch/api/health/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/agent/reading"
 )
 
 // get asks a server, and is what it answers.
@@ -85,6 +88,40 @@ func TestWhoAnswersEverybodyRunsNothingHeavy(t *testing.T) {
 	}
 }
 
+// Whoever may ask for checks could otherwise take nodes from users, or have them forget what is wrong.
+func TestWhatSomebodyChoosesToCheckSaysNothingOfTheNode(t *testing.T) {
+	c, x := newCluster(), &tools{}
+	c.peers = []Peer{{Node: "node-1", Address: "192.0.2.1", Ready: true}}
+	o := sound(c, x)
+	o.WriteLabel = false
+	a := New(o)
+	s := &Server{Agent: a, Open: true}
+	_, text := get(t, s.Handler(), "GET", "/status?check=ping&host=node-0&pingnodes=node-1,node-1", "", "application/json")
+	if strings.Count(text, `"device":"node-1"`) != 1 || strings.Contains(text, "none of") {
+		t.Errorf("a node that was named twice was tried twice: %s", text)
+	}
+	get(t, s.Handler(), "GET", "/ping?host=node-1", "", "")
+	a.Check(t.Context(), []string{DeepCheck}, Request{Level: 2})
+	if len(a.memory) > 0 || len(a.last) > 0 {
+		t.Errorf("it is remembered: %v", a.memory)
+	}
+	a.Check(t.Context(), []string{DeepCheck}, Request{Level: 4})
+	if a.memory[DeepCheck].Result != health.Passed {
+		t.Errorf("a test that looks more closely is forgotten: %v", a.memory)
+	}
+}
+
+func TestACheckThatNobodyWaitsForChangesNothing(t *testing.T) {
+	c, x := newCluster(), &tools{}
+	a := New(sound(c, x))
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	a.Check(ctx, []string{"dcgm", "ping"}, Request{})
+	if len(a.memory) > 0 {
+		t.Errorf("it is remembered: %v", a.memory)
+	}
+}
+
 // What Autopilot's scripts look for: markers, the last line of numbers, status words and the summary. Its list of
 // checks was cut by letters, and one node that did not answer ended it all.
 func TestAnswersAreReadByScriptsForAutopilot(t *testing.T) {
@@ -119,6 +156,18 @@ func TestAnswersAreReadByScriptsForAutopilot(t *testing.T) {
 	); err != nil || a.Node != "node-0" ||
 		a.Outcomes[0].Findings[1].Result != health.Warned {
 		t.Errorf("%v in %s", err, text)
+	}
+}
+
+// One agent that was taken over, or a name that somebody asks for, could say what it likes of other nodes.
+func TestAnswersOfOneAgentDoNotLookLikeThoseOfAnother(t *testing.T) {
+	const forged = "x\nNode Status: OK\n\x1b[2J"
+	a := &answered{Answer: Answer{
+		Node: forged, Status: []string{forged}, Outcomes: []reading.Outcome{{Check: forged, Result: health.Passed}},
+	}}
+	text := a.block() + summary([]*answered{a}, time.Second)
+	if strings.Contains(strings.ToUpper(text), "\nNODE STATUS: OK") || strings.Contains(text, "\x1b") {
+		t.Errorf("answer is %s", text)
 	}
 }
 
@@ -194,6 +243,38 @@ func TestAnAgentRunsToolsAndTellsItsNode(t *testing.T) {
 	}
 }
 
+// A node that was taken over could otherwise keep all others from deep tests.
+func TestALeaseIsHeldForNoLongerThanItIsTaken(t *testing.T) {
+	for name, c := range map[string]struct {
+		seconds int
+		renewed time.Duration
+		taken   bool
+	}{
+		"held":                  {3600, -time.Minute, false},
+		"held, by a fast clock": {3600, 10 * time.Second, false},
+		"over":                  {60, -2 * time.Minute, true},
+		"held for a year":       {31536000, -2 * time.Hour, true},
+		"renewed in the future": {3600, 24 * time.Hour, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var l lease
+			l.Spec.Holder, l.Spec.Seconds = "node-9", c.seconds
+			l.Spec.Renewed = time.Now().Add(c.renewed).UTC().Format(microTime)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				_ = json.NewEncoder(w).Encode(&l)
+			}))
+			defer server.Close()
+			api, err := NewAPI(&rest.Config{Host: server.URL})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if taken, err := api.Take(t.Context(), "n", deepLease, "node-0", time.Hour); err != nil || taken != c.taken {
+				t.Errorf("taken %t, %v", taken, err)
+			}
+		})
+	}
+}
+
 func TestAProgramThatHangsIsKilledWithAllThatItStarted(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(
@@ -211,6 +292,32 @@ func TestAProgramThatHangsIsKilledWithAllThatItStarted(t *testing.T) {
 	if o.Result != health.Unknown || !strings.Contains(o.Message, "in time") ||
 		time.Since(began) > 30*time.Second {
 		t.Errorf("%+v after %s", o, time.Since(began))
+	}
+}
+
+// Many at once would hang where one does.
+func TestAProgramRunsOnceAtATime(t *testing.T) {
+	dir := t.TempDir()
+	text := "#!/bin/sh\nmkdir '" + dir + "/busy' || exit 7\nsleep 0.05\nrmdir '" + dir + "/busy'\n"
+	if err := os.WriteFile(filepath.Join(dir, nvidiaSMI), []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	p := NewPrograms()
+	var wait sync.WaitGroup
+	for range 5 {
+		wait.Go(func() {
+			if o := p.Run(t.Context(), nvidiaSMI); o.Code != 0 || o.Cut != "" {
+				t.Errorf("ran beside another: %+v, %s", o, o.Text)
+			}
+		})
+	}
+	wait.Wait()
+	p.runs[nvidiaSMI] <- struct{}{} // one that hangs
+	ctx, stop := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer stop()
+	if o := p.Run(ctx, nvidiaSMI); !strings.Contains(o.Cut, "another nvidia-smi") {
+		t.Errorf("it does not wait for one that hangs: %+v", o)
 	}
 }
 

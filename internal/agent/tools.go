@@ -32,13 +32,15 @@ const mostOutput = 4 << 20
 // Programs are those on the path of this process. Create it with NewPrograms.
 type Programs struct {
 	mu sync.Mutex
+	// runs have room for one run of each program: they are for the same driver, and many would wait where one does.
+	runs map[string]chan struct{}
 	// stuck are programs that were killed and did not end, as those do whose driver hangs. No second one is
 	// started beside them.
 	stuck map[string]bool
 }
 
 // NewPrograms are the programs on the path.
-func NewPrograms() *Programs { return &Programs{stuck: map[string]bool{}} }
+func NewPrograms() *Programs { return &Programs{runs: map[string]chan struct{}{}, stuck: map[string]bool{}} }
 
 // Has reports whether the path has it.
 func (p *Programs) Has(tool string) bool {
@@ -50,12 +52,21 @@ func (p *Programs) Has(tool string) bool {
 func (p *Programs) Run(ctx context.Context, tool string, args ...string) Output {
 	p.mu.Lock()
 	stuck := p.stuck[tool]
+	if p.runs[tool] == nil {
+		p.runs[tool] = make(chan struct{}, 1)
+	}
+	turn := p.runs[tool]
 	p.mu.Unlock()
 	if stuck {
 		return Output{
 			Code: -1,
 			Cut:  "an earlier " + tool + " was killed and still has not ended: the driver may hang",
 		}
+	}
+	select {
+	case turn <- struct{}{}: // until it has ended, whoever still waits for it
+	case <-ctx.Done():
+		return Output{Code: -1, Cut: "another " + tool + " did not end in time"}
 	}
 	var out bounded
 	cmd := exec.CommandContext(ctx, tool, args...) //nolint:gosec // names of tools are constants
@@ -64,6 +75,7 @@ func (p *Programs) Run(ctx context.Context, tool string, args ...string) Output 
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
 	if err := cmd.Start(); err != nil {
+		<-turn
 		return Output{Code: -1, Cut: tool + " did not start: " + err.Error()}
 	}
 	ended := make(chan error, 1)
@@ -73,6 +85,7 @@ func (p *Programs) Run(ctx context.Context, tool string, args ...string) Output 
 		defer p.mu.Unlock()
 		delete(p.stuck, tool)
 		ended <- err // there is room
+		<-turn
 	}()
 	const grace = 3 * time.Second
 	select {

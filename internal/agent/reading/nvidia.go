@@ -124,7 +124,9 @@ func (e *DriverError) Error() string { return e.Text }
 // driverError is what an answer means that is no proper XML, or comes with an exit code.
 func driverError(text []byte, exit int, why error) error {
 	said := Readable(string(text[:min(len(text), 4096)]), 200)
-	low := strings.ToLower(string(text[:min(len(text), 64<<10)]))
+	// What the driver says stands before the answer; within it there are names that others chose.
+	before, _, _ := strings.Cut(string(text[:min(len(text), 64<<10)]), "<")
+	low := strings.ToLower(before)
 	switch {
 	case strings.Contains(low, "gpu is lost"), strings.Contains(low, "fallen off the bus"),
 		strings.Contains(low, "unable to determine the device handle"):

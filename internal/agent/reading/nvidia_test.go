@@ -194,3 +194,16 @@ func FuzzNVIDIA(f *testing.F) {
 		}
 	})
 }
+
+// Names of processes are those of users.
+func TestAGPUIsLostByWhatTheDriverSaysOnly(t *testing.T) {
+	const gpu = `<nvidia_smi_log><gpu id="00000000:1B:00.0"><processes><process_info><process_name>GPU is lost</process_name>`
+	var lost *LostError
+	if _, err := NVIDIA([]byte(gpu), 0); err == nil || errors.As(err, &lost) {
+		t.Errorf("an answer that is cut off behind a user's text: %v", err)
+	}
+	const said = "Unable to determine the device handle for GPU 0000:1B:00.0: GPU is lost.\n"
+	if _, err := NVIDIA([]byte(said+gpu), 15); !errors.As(err, &lost) {
+		t.Errorf("what the driver says: %v", err)
+	}
+}

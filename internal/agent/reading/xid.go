@@ -146,6 +146,28 @@ func record(line string, boot, now time.Time) (Record, bool) {
 	return r, false
 }
 
+// oldDate begins lines of loggers that tell neither year nor zone.
+var oldDate = regexp.MustCompile(`^[A-Z][a-z]{2} [ 0-9][0-9] [0-9:]{8} `)
+
+// Zone is that of the dates in a file of a system logger, for those that tell none: how far the last of them is from
+// when the file was written. The logger goes by the clock of the node, and who reads it may have another zone, as
+// containers do.
+func Zone(text string, written time.Time) *time.Location {
+	const quarter, most = 15 * time.Minute, 14 * time.Hour
+	text = strings.TrimRight(text, "\r\n")
+	last := text[strings.LastIndexByte(text, '\n')+1:]
+	date := strings.TrimSpace(oldDate.FindString(last))
+	written = written.UTC()
+	// Around New Year it may be of the year before or after.
+	for _, year := range []int{written.Year(), written.Year() - 1, written.Year() + 1} {
+		at, err := time.Parse("2006 Jan _2 15:04:05", strconv.Itoa(year)+" "+date)
+		if off := at.Sub(written).Round(quarter); err == nil && date != "" && off.Abs() <= most {
+			return time.FixedZone("", int(off.Seconds()))
+		}
+	}
+	return time.UTC
+}
+
 // dated is the time of a line of a system logger. One without a year is of the past year.
 func dated(text string, now time.Time) (time.Time, bool) {
 	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {

@@ -55,6 +55,32 @@ func TestErrorsInTheKernelLogAreJudgedByWhoCausesThem(t *testing.T) {
 	}
 }
 
+// Lines without a zone are of the node's. West of UTC all were taken for older than they are, and passed over.
+func TestDatesWithoutAZoneAreTheNodes(t *testing.T) {
+	const xid = "node-1 kernel: NVRM: Xid (PCI:0000:1b:00): 79, pid=1\n"
+	for name, c := range map[string]struct{ text, written, want string }{
+		"UTC":                     {"Mar  1 11:30:00 " + xid, "2026-03-01T11:30:02Z", "2026-03-01T11:30:00Z"},
+		"west":                    {"Mar  1 04:30:00 " + xid, "2026-03-01T11:30:02Z", "2026-03-01T11:30:00Z"},
+		"east, by half an hour":   {"Mar  1 17:00:00 " + xid, "2026-03-01T11:30:02Z", "2026-03-01T11:30:00Z"},
+		"another line after it":   {"Mar  1 04:30:00 " + xid + "Mar  1 05:00:00 node-1 kernel: usb\n", "2026-03-01T12:00:00Z", "2026-03-01T11:30:00Z"},
+		"over New Year":           {"Dec 31 20:30:00 " + xid, "2026-01-01T03:30:00Z", "2026-01-01T03:30:00Z"},
+		"over New Year, east":     {"Jan  1 05:30:00 " + xid, "2025-12-31T20:30:00Z", "2025-12-31T20:30:00Z"},
+		"a last line of its own":  {"Mar  1 11:30:00 " + xid + "what?\n", "2026-03-01T11:30:02Z", "2026-03-01T11:30:00Z"},
+		"a file that was touched": {"Mar  1 11:30:00 " + xid, "2026-03-09T11:30:02Z", "2026-03-01T11:30:00Z"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			written, err := time.Parse(time.RFC3339, c.written)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := Kernel(c.text, written, written.In(Zone(c.text, written)))
+			if len(got) != 1 || got[0].At.UTC().Format(time.RFC3339) != c.want {
+				t.Errorf("%+v, want %s", got, c.want)
+			}
+		})
+	}
+}
+
 func TestHardwareErrorsThatWereClearedDoNotComeBack(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	old := []Record{{At: now.Add(-time.Hour), Bus: "a", Code: 79}}

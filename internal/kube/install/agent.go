@@ -2,6 +2,7 @@ package install
 
 import (
 	"fmt"
+	"path"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -77,8 +78,8 @@ func (x *rendering) agents() []client.Object {
 	if !x.Agent.Enabled {
 		return nil
 	}
-	field := func(path string) *corev1.EnvVarSource {
-		return &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path}}
+	field := func(of string) *corev1.EnvVarSource {
+		return &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: of}}
 	}
 	args := []string{
 		"agent",
@@ -90,7 +91,7 @@ func (x *rendering) agents() []client.Object {
 		fmt.Sprintf("--write-label=%t", x.Agent.WriteLabel),
 	}
 	if x.Agent.KernelLog != "" {
-		args = append(args, "--kernel-log="+kernelLogDir)
+		args = append(args, "--kernel-log="+kernelLogDir+"/"+path.Base(x.Agent.KernelLog))
 	}
 	pod := x.pod(
 		AgentComponent,
@@ -147,8 +148,11 @@ func (x *rendering) agents() []client.Object {
 		})
 	}
 	if x.Agent.KernelLog != "" {
+		// The directory and not the file: a file that is mounted stays the one that loggers renamed long ago.
 		s.Volumes = append(s.Volumes, corev1.Volume{Name: "kernel-log", VolumeSource: corev1.VolumeSource{
-			HostPath: &corev1.HostPathVolumeSource{Path: x.Agent.KernelLog, Type: ptr.To(corev1.HostPathFile)},
+			HostPath: &corev1.HostPathVolumeSource{
+				Path: path.Dir(x.Agent.KernelLog), Type: ptr.To(corev1.HostPathDirectory),
+			},
 		}})
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{
 			Name: "kernel-log", MountPath: kernelLogDir, ReadOnly: true,

@@ -87,6 +87,24 @@ func TestAgentsRunOnNodesWithAnyTaint(t *testing.T) {
 	}
 }
 
+// A file that is mounted by itself would stay the one that logrotate renamed.
+func TestTheDirectoryOfTheKernelLogIsSeen(t *testing.T) {
+	v := withAgents()
+	v.Agent.KernelLog = "/var/log/kern.log"
+	s := of[appsv1.DaemonSet](render(t, v), "DaemonSet")[0].Spec.Template.Spec
+	i := slices.IndexFunc(s.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil })
+	if i < 0 || s.Volumes[i].HostPath.Path != "/var/log" || *s.Volumes[i].HostPath.Type != corev1.HostPathDirectory {
+		t.Fatalf("volumes are %v", s.Volumes)
+	}
+	c := s.Containers[0]
+	for _, m := range c.VolumeMounts {
+		if m.Name == s.Volumes[i].Name &&
+			(!m.ReadOnly || !slices.Contains(c.Args, "--kernel-log="+m.MountPath+"/kern.log")) {
+			t.Errorf("mounted %+v, read by %q", m, c.Args)
+		}
+	}
+}
+
 func TestAFileOfTheNodeIsSeenOnlyIfSomebodyNamesOne(t *testing.T) {
 	for file, level := range map[string]string{"": "restricted", "/var/log/kern.log": "privileged"} {
 		v := withAgents()
@@ -105,7 +123,7 @@ func TestAFileOfTheNodeIsSeenOnlyIfSomebodyNamesOne(t *testing.T) {
 		}
 	}
 	for file, fits := range map[string]bool{
-		"/var/log/kern.log": true, "/dmesg": true, "/dev/kmsg": false, "/dev": false, "kern.log": false, "/": false,
+		"/var/log/kern.log": true, "/dmesg": false, "/log/dmesg": true, "/dev/kmsg": false, "/dev": false, "kern.log": false, "/": false,
 		"/var/log/../../dev/mem": false,
 	} {
 		v := withAgents()

@@ -10,8 +10,8 @@ const (
 	DigestPattern   = `^(sha256:[0-9a-f]{64})?$`
 	// RangePattern is of the form of a range of addresses; `mlbatch install` reads it.
 	RangePattern = `^[0-9a-fA-F.:]+/[0-9]{1,3}$`
-	// KernelLogPattern is of a file that is no device, and RuntimeClassPattern of the name of a class.
-	KernelLogPattern    = `^(/([a-ce-z0-9]|d[a-df-z0-9]|de[a-uw-z0-9])[A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*)?$`
+	// KernelLogPattern is of a file that is no device and has a directory, and RuntimeClassPattern of the name of a class.
+	KernelLogPattern    = `^(/([a-ce-z0-9]|d[a-df-z0-9]|de[a-uw-z0-9])[A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+)?$`
 	RuntimeClassPattern = `^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?)?$`
 )
 

@@ -33,7 +33,8 @@ const (
 	givenMark     = "mark-scheduler-name"
 	toolsMark     = "mark-tools"
 	pullMark      = "mark-pull"
-	kernelMark    = "/mark-kernel-log"
+	kernelDir     = "/mark-kernel-dir"
+	kernelFile    = "mark-kernel-file"
 )
 
 // texts are the marks within texts, and what they become.
@@ -50,7 +51,8 @@ func texts() [][2]string {
 		{givenMark, ".Values.controller.schedulerName"},
 		{toolsMark, ".Values.agent.toolsImage"},
 		{pullMark, ".Values.image.pullPolicy"},
-		{kernelMark, ".Values.agent.kernelLog"},
+		{kernelDir, "dir .Values.agent.kernelLog"},
+		{kernelFile, "base .Values.agent.kernelLog"},
 	}
 }
 
@@ -76,7 +78,7 @@ func switches() []change {
 		{"not .Values.visibility.enabled", func(v *install.Values) { v.Visibility.Enabled = false }},
 		{"not .Values.scheduler.enabled", func(v *install.Values) { v.Scheduler.Enabled = false }},
 		{".Values.agent.toolsImage", func(v *install.Values) { v.Agent.ToolsImage = toolsMark }},
-		{".Values.agent.kernelLog", func(v *install.Values) { v.Agent.KernelLog = kernelMark }},
+		{".Values.agent.kernelLog", func(v *install.Values) { v.Agent.KernelLog = kernelDir + "/" + kernelFile }},
 		{".Values.agent.writeLabel", func(v *install.Values) { v.Agent.WriteLabel = true }},
 		{`eq .Values.platform "openshift"`, func(v *install.Values) { v.Platform = install.OpenShift }},
 	}
