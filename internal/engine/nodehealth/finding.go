@@ -112,7 +112,7 @@ func (f Finding) key() string {
 
 func sum(text string) string {
 	h := fnv.New32a()
-	h.Write([]byte(text)) //nolint:errcheck // it never fails
+	h.Write([]byte(text))
 	return strconv.FormatUint(uint64(h.Sum32()), 36)
 }
 
