@@ -161,6 +161,7 @@ func (a *agentFlags) run(ctx context.Context) error {
 		return fmt.Errorf("--port: %w", err)
 	}
 	defer main.Close()
+	main = agent.Bounded(main)
 	if a.secure {
 		certificate, err := agent.NewCertificate(a.opts.Node, time.Now())
 		if err != nil {
@@ -182,8 +183,7 @@ func (a *agentFlags) run(ctx context.Context) error {
 	defer alive.Close()
 	one := agent.New(a.opts)
 	serve := func(l net.Listener, h http.Handler) {
-		const header, idle = 10 * time.Second, time.Minute
-		s := &http.Server{Handler: h, ReadHeaderTimeout: header, IdleTimeout: idle, MaxHeaderBytes: 32 << 10}
+		s := agent.NewHTTPServer(h)
 		go func() {
 			if err := s.Serve(l); !errors.Is(err, net.ErrClosed) {
 				log.Error("A port is not served any more", "address", l.Addr(), "error", err)

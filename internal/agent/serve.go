@@ -52,6 +52,9 @@ type Server struct {
 	known map[string]decided
 	// sinks has room for as many senders as one node takes at once.
 	sinks chan struct{}
+	// reviews has room for as many questions about tokens as are asked at once: whoever reaches the port can make up
+	// tokens.
+	reviews chan struct{}
 }
 
 // decided is what the API server said of a token and a right, for a while.
@@ -63,7 +66,8 @@ type decided struct {
 
 // Handler answers what is asked about checks and metrics.
 func (s *Server) Handler() http.Handler {
-	s.known, s.sinks = map[string]decided{}, make(chan struct{}, 2)
+	const senders, questions = 2, 4
+	s.known, s.sinks, s.reviews = map[string]decided{}, make(chan struct{}, senders), make(chan struct{}, questions)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/status", s.guarded(s.status))
 	mux.HandleFunc("GET /metrics", s.guarded(s.metrics))
@@ -105,6 +109,7 @@ func (s *Server) guarded(next func(http.ResponseWriter, *http.Request, *User)) h
 			return
 		}
 		if s.Open {
+			unhurried(w)
 			next(w, r, nil)
 			return
 		}
@@ -123,6 +128,7 @@ func (s *Server) guarded(next func(http.ResponseWriter, *http.Request, *User)) h
 				http.StatusForbidden)
 			return
 		}
+		unhurried(w)
 		next(w, r, u)
 	}
 }
@@ -147,7 +153,8 @@ func keyOf(token string) string {
 func (s *Server) who(r *http.Request) (*User, error) {
 	const longest = 16 << 10
 	token := tokenOf(r)
-	if token == "" || len(token) > longest {
+	claims, is := claimsOf(token)
+	if !is || len(token) > longest {
 		return nil, nil //nolint:nilnil // nobody is no error
 	}
 	key := keyOf(token)
@@ -158,8 +165,14 @@ func (s *Server) who(r *http.Request) (*User, error) {
 		return d.user, nil
 	}
 	var audiences []string
-	if forAgents(token) {
+	if forAgents(claims) {
 		audiences = []string{Audience}
+	}
+	select {
+	case s.reviews <- struct{}{}:
+		defer func() { <-s.reviews }()
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
 	}
 	u, err := s.Agent.opts.Cluster.Who(r.Context(), token, audiences)
 	if err != nil {
@@ -175,25 +188,28 @@ func (s *Server) who(r *http.Request) (*User, error) {
 	return u, nil
 }
 
-// forAgents reports whether a token says that it is for agents. It is not believed: it only says how to ask.
-func forAgents(token string) bool {
+// claimsOf is what a token says of itself, if it is one of the API server's, a JWT. It is not believed: others are
+// not worth a question.
+func claimsOf(token string) ([]byte, bool) {
 	parts := strings.Split(token, ".")
 	const jwt = 3
 	if len(parts) != jwt {
-		return false
+		return nil, false
 	}
 	text, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
-		return false
-	}
+	return text, err == nil && json.Valid(text)
+}
+
+// forAgents reports whether a token says that it is for agents. It is not believed: it only says how to ask.
+func forAgents(claims []byte) bool {
 	var one struct {
 		Audience string `json:"aud"`
 	}
 	var several struct {
 		Audiences []string `json:"aud"`
 	}
-	return json.Unmarshal(text, &one) == nil && one.Audience == Audience ||
-		json.Unmarshal(text, &several) == nil && slices.Contains(several.Audiences, Audience)
+	return json.Unmarshal(claims, &one) == nil && one.Audience == Audience ||
+		json.Unmarshal(claims, &several) == nil && slices.Contains(several.Audiences, Audience)
 }
 
 // may asks the API server whether a user may do something; what it does not answer is forbidden.

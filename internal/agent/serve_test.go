@@ -4,13 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -35,7 +38,7 @@ func get(t *testing.T, h http.Handler, method, path, token, accept string) (int,
 // Autopilot answered everybody, and started tests for whoever asked.
 func TestWhoAsksHasToProveThatTheyMay(t *testing.T) {
 	c, x := newCluster(), &tools{}
-	c.users = map[string]*User{"a": {Name: "alice"}, "b": {Name: "bob"}}
+	c.users = map[string]*User{jwt("a"): {Name: "alice"}, jwt("b"): {Name: "bob"}}
 	c.rights = map[string]bool{
 		"alice get /status": true, "alice get /dcgm": true, "alice post /dcgm": true, "alice get /invasive": true,
 		"bob get /dcgm": true, "bob get /status": true, "alice list pods blue": true,
@@ -65,9 +68,101 @@ func TestWhoAsksHasToProveThatTheyMay(t *testing.T) {
 		{"GET", "/status?job=blue&check=dcgm", "a", http.StatusBadRequest, "no selector"},
 		{"GET", "/status?batch=-1&host=node-0&check=dcgm", "a", http.StatusBadRequest, "no number"},
 	} {
-		if code, text := get(t, h, q.method, q.path, q.token, ""); code != q.want {
+		token := q.token
+		if token != "" {
+			token = jwt(token)
+		}
+		if code, text := get(t, h, q.method, q.path, token, ""); code != q.want {
 			t.Errorf("%s: %s %s by %q: %d %s", q.why, q.method, q.path, q.token, code, text)
 		}
+	}
+}
+
+// Whoever reaches the port can make up tokens, and the API server is everybody's.
+func TestTheAPIServerIsAskedLittleAboutTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, x := newCluster(), &tools{}
+		var mu sync.Mutex
+		now, most, all := 0, 0, 0
+		count := func(by int) {
+			mu.Lock()
+			defer mu.Unlock()
+			now += by
+			most, all = max(most, now), all+max(by, 0)
+		}
+		c.asked = func() {
+			count(1)
+			time.Sleep(time.Second)
+			count(-1)
+		}
+		h := (&Server{Agent: New(sound(c, x))}).Handler()
+		var wait sync.WaitGroup
+		for i := range 20 {
+			wait.Go(func() {
+				for _, token := range []string{jwt(strconv.Itoa(i)), "opaque" + strconv.Itoa(i), "a.b.c"} {
+					if code, text := get(t, h, "GET", "/dcgm", token, ""); code != http.StatusUnauthorized {
+						t.Errorf("%d %s", code, text)
+					}
+				}
+			})
+		}
+		wait.Wait()
+		if most != 4 || all != 20 {
+			t.Errorf("asked %d times for 20 tokens, %d times at once", all, most)
+		}
+	})
+}
+
+// lasting is a network that takes its time, unless it is told to end.
+type lasting struct{ network }
+
+func (lasting) Reach(ctx context.Context, _ Peer) (sent, back int) {
+	select {
+	case <-ctx.Done():
+		return 3, 0
+	case <-time.After(300 * time.Millisecond):
+		return 3, 3
+	}
+}
+
+// The deadline is for who sends slowly, and not for who waits for an answer.
+func TestWhoSendsSlowlyIsCutOffAndWhoWaitsIsNot(t *testing.T) {
+	c, x := newCluster(), &tools{}
+	c.peers = []Peer{{Node: "node-1", Address: "192.0.2.1", Ready: true}}
+	o := sound(c, x)
+	o.Network = lasting{}
+	s := NewHTTPServer((&Server{Agent: New(o), Open: true}).Handler())
+	if s.ReadHeaderTimeout <= 0 || s.ReadTimeout <= 0 {
+		t.Error("there is no deadline for who sends slowly")
+	}
+	s.ReadTimeout, s.ReadHeaderTimeout = 50*time.Millisecond, 50*time.Millisecond
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	go func() { _ = s.Serve(Bounded(l)) }()
+	slow, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	_, _ = io.WriteString(slow, "GET /ping HTTP/1.1\r\nHost: x\r\n")
+	_ = slow.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if _, err := io.ReadAll(slow); err != nil {
+		t.Errorf("who sends slowly is not cut off: %v", err)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+l.Addr().String()+"/ping", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if text, err := io.ReadAll(answer.Body); err != nil || !strings.Contains(string(text), "SUCCESS") {
+		t.Errorf("%s, %v", text, err)
 	}
 }
 

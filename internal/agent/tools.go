@@ -40,7 +40,9 @@ type Programs struct {
 }
 
 // NewPrograms are the programs on the path.
-func NewPrograms() *Programs { return &Programs{runs: map[string]chan struct{}{}, stuck: map[string]bool{}} }
+func NewPrograms() *Programs {
+	return &Programs{runs: map[string]chan struct{}{}, stuck: map[string]bool{}}
+}
 
 // Has reports whether the path has it.
 func (p *Programs) Has(tool string) bool {
