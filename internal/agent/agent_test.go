@@ -166,10 +166,12 @@ func TestWhatSomebodyClearedIsForgotten(t *testing.T) {
 			c, x := newCluster(), &tools{}
 			o := sound(c, x)
 			x.set(dcgmi, diag("PCIe", "Fail"), 226)
-			clear := func(at time.Time) {
+			clearAt := func(at time.Time) {
 				c.mu.Lock()
 				defer c.mu.Unlock()
-				c.node.Annotations[clearedNote] = `{"by":"ann","reason":"repaired","at":"` + at.Format(time.RFC3339) + `"}`
+				c.node.Annotations[clearedNote] = `{"by":"ann","reason":"repaired","at":"` + at.Format(
+					time.RFC3339,
+				) + `"}`
 				c.version++
 			}
 			found := func() {
@@ -180,13 +182,13 @@ func TestWhatSomebodyClearedIsForgotten(t *testing.T) {
 			}
 			running(t, o, func(context.Context, *Agent) {
 				time.Sleep(5 * time.Minute)
-				clear(time.Now().Add(-time.Hour))
+				clearAt(time.Now().Add(-time.Hour))
 				x.set(dcgmi, diag("Diagnostic", "Fail"), 226)
 				time.Sleep(3 * time.Hour)
 				if got := c.report(t)["dcgm"]; got.Result != health.Fatal {
 					t.Errorf("what was found after it was cleared is forgotten: %+v", got)
 				}
-				clear(time.Now())
+				clearAt(time.Now())
 				if !restarts {
 					found()
 				}
@@ -480,10 +482,15 @@ func TestAnErrorInTheKernelLogIsToldAtOnce(t *testing.T) {
 func TestAnErrorThatComesWhileTheKernelLogIsReadIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		c := Check{Name: "xid", Free: true, Deadline: time.Minute, Probe: func(context.Context, *Run) reading.Outcome {
-			time.Sleep(30 * time.Second)
-			return reading.Outcome{Result: health.Passed}
-		}}
+		c := Check{
+			Name:     "xid",
+			Free:     true,
+			Deadline: time.Minute,
+			Probe: func(context.Context, *Run) reading.Outcome {
+				time.Sleep(30 * time.Second)
+				return reading.Outcome{Result: health.Passed}
+			},
+		}
 		if o := c.do(t.Context(), &Run{}); !o.At.Equal(began) || o.Seconds != 30 {
 			t.Errorf("it looked at what was there until %s, began %s", o.At, began)
 		}
@@ -566,12 +573,18 @@ func TestWhatIsFatalIsNotForgottenIfTheNodeCannotBeReadAtFirst(t *testing.T) {
 // A driver that hangs, or a job on the GPUs, would otherwise take a bad node back into service.
 func TestWhatIsBadStaysUntilACheckHasLooked(t *testing.T) {
 	for _, c := range []struct{ was, is, want health.Result }{
-		{health.Failed, health.Unknown, health.Failed}, {health.Failed, health.Skipped, health.Failed},
-		{health.Warned, health.Unknown, health.Warned}, {health.Warned, health.Skipped, health.Warned},
-		{health.Failed, health.Passed, health.Passed}, {health.Failed, health.Warned, health.Warned},
-		{health.Warned, health.Failed, health.Failed}, {health.Passed, health.Unknown, health.Unknown},
-		{health.Fatal, health.Passed, health.Fatal}, {health.Fatal, health.Unknown, health.Fatal},
-		{health.Failed, health.Fatal, health.Fatal}, {health.Unknown, health.Skipped, health.Skipped},
+		{health.Failed, health.Unknown, health.Failed},
+		{health.Failed, health.Skipped, health.Failed},
+		{health.Warned, health.Unknown, health.Warned},
+		{health.Warned, health.Skipped, health.Warned},
+		{health.Failed, health.Passed, health.Passed},
+		{health.Failed, health.Warned, health.Warned},
+		{health.Warned, health.Failed, health.Failed},
+		{health.Passed, health.Unknown, health.Unknown},
+		{health.Fatal, health.Passed, health.Fatal},
+		{health.Fatal, health.Unknown, health.Fatal},
+		{health.Failed, health.Fatal, health.Fatal},
+		{health.Unknown, health.Skipped, health.Skipped},
 	} {
 		m := Memory{}.Remember(&reading.Outcome{Check: "dcgm", Result: c.was})
 		if got := m.Remember(&reading.Outcome{Check: "dcgm", Result: c.is})["dcgm"].Result; got != c.want {
@@ -584,8 +597,11 @@ func TestChecksThatAreNotConfiguredAreNotRemembered(t *testing.T) {
 	c, x := newCluster(), &tools{}
 	o := sound(c, x)
 	report := health.Report{Checks: []health.Check{
-		{Name: "dcgm", Result: health.Failed}, {Name: "gpumem", Result: health.Fatal}, {Name: "xid", Result: health.Warned},
-		{Name: DeepCheck, Result: health.Passed, Deep: true}, {Name: "of-old", Result: health.Failed},
+		{Name: "dcgm", Result: health.Failed},
+		{Name: "gpumem", Result: health.Fatal},
+		{Name: "xid", Result: health.Warned},
+		{Name: DeepCheck, Result: health.Passed, Deep: true},
+		{Name: "of-old", Result: health.Failed},
 	}}
 	text, err := written(report)
 	if err != nil {
@@ -595,7 +611,12 @@ func TestChecksThatAreNotConfiguredAreNotRemembered(t *testing.T) {
 	o.Config.Checks = []string{"xid", "remapped"}
 	a := New(o)
 	a.Check(t.Context(), []string{"pciebw", "remapped"}, Request{})
-	if got := slices.Sorted(maps.Keys(a.memory)); !slices.Equal(got, []string{"gpumem", DeepCheck, "remapped", "xid"}) {
+	if got := slices.Sorted(
+		maps.Keys(a.memory),
+	); !slices.Equal(
+		got,
+		[]string{"gpumem", DeepCheck, "remapped", "xid"},
+	) {
 		t.Errorf("remembered are %q", got)
 	}
 }

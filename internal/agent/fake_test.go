@@ -146,7 +146,9 @@ func (c *cluster) Who(_ context.Context, token string, _ []string) (*User, error
 
 // jwt is a token of the form that the API server's have.
 func jwt(name string) string {
-	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"`+name+`","aud":["mlbatch-agent"]}`)) + ".x"
+	return "e30." + base64.RawURLEncoding.EncodeToString(
+		[]byte(`{"sub":"`+name+`","aud":["mlbatch-agent"]}`),
+	) + ".x"
 }
 
 func (c *cluster) May(_ context.Context, u *User, a Action) (bool, error) {

@@ -25,5 +25,7 @@ func NewHTTPServer(h http.Handler) *http.Server {
 
 // unhurried lets a request that may be made last: the deadline for reading it would end what it asks for.
 func unhurried(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(longestAnswer + time.Minute)) // a bound only
+	_ = http.NewResponseController(w).
+		SetReadDeadline(time.Now().Add(longestAnswer + time.Minute))
+	// a bound only
 }

@@ -186,11 +186,13 @@ func ping(ctx context.Context, r *Run) reading.Outcome {
 			unreached++
 		}
 	}
+	var absent []reading.Finding
 	for _, m := range missing {
-		findings = append(findings, reading.Finding{
+		absent = append(absent, reading.Finding{
 			Device: m, Result: health.Unknown, Message: "there is no agent on " + m, Value: 1,
 		})
 	}
+	findings = slices.Concat(findings, absent)
 	const several = 2
 	if unreached == len(peers) && unreached >= several {
 		o := reading.Of(findings)

@@ -67,7 +67,13 @@ type decided struct {
 // Handler answers what is asked about checks and metrics.
 func (s *Server) Handler() http.Handler {
 	const senders, questions = 2, 4
-	s.known, s.sinks, s.reviews = map[string]decided{}, make(chan struct{}, senders), make(chan struct{}, questions)
+	s.known, s.sinks, s.reviews = map[string]decided{}, make(
+		chan struct{},
+		senders,
+	), make(
+		chan struct{},
+		questions,
+	)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/status", s.guarded(s.status))
 	mux.HandleFunc("GET /metrics", s.guarded(s.metrics))

@@ -191,7 +191,14 @@ func TestWhatSomebodyChoosesToCheckSaysNothingOfTheNode(t *testing.T) {
 	o.WriteLabel = false
 	a := New(o)
 	s := &Server{Agent: a, Open: true}
-	_, text := get(t, s.Handler(), "GET", "/status?check=ping&host=node-0&pingnodes=node-1,node-1", "", "application/json")
+	_, text := get(
+		t,
+		s.Handler(),
+		"GET",
+		"/status?check=ping&host=node-0&pingnodes=node-1,node-1",
+		"",
+		"application/json",
+	)
 	if strings.Count(text, `"device":"node-1"`) != 1 || strings.Contains(text, "none of") {
 		t.Errorf("a node that was named twice was tried twice: %s", text)
 	}
@@ -363,7 +370,14 @@ func TestALeaseIsHeldForNoLongerThanItIsTaken(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if taken, err := api.Take(t.Context(), "n", deepLease, "node-0", time.Hour); err != nil || taken != c.taken {
+			if taken, err := api.Take(
+				t.Context(),
+				"n",
+				deepLease,
+				"node-0",
+				time.Hour,
+			); err != nil ||
+				taken != c.taken {
 				t.Errorf("taken %t, %v", taken, err)
 			}
 		})

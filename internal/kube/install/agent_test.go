@@ -93,7 +93,8 @@ func TestTheDirectoryOfTheKernelLogIsSeen(t *testing.T) {
 	v.Agent.KernelLog = "/var/log/kern.log"
 	s := of[appsv1.DaemonSet](render(t, v), "DaemonSet")[0].Spec.Template.Spec
 	i := slices.IndexFunc(s.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil })
-	if i < 0 || s.Volumes[i].HostPath.Path != "/var/log" || *s.Volumes[i].HostPath.Type != corev1.HostPathDirectory {
+	if i < 0 || s.Volumes[i].HostPath.Path != "/var/log" ||
+		*s.Volumes[i].HostPath.Type != corev1.HostPathDirectory {
 		t.Fatalf("volumes are %v", s.Volumes)
 	}
 	c := s.Containers[0]

@@ -230,7 +230,11 @@ func TestAroundFaults(t *testing.T) {
 		}
 	}
 	free := read(t, "4", `{}`)
-	if _, err := free.Around([]kueue.PodSet{says(kueue.SpreadTopologyAnnotation, "rack")}, nil, nil); err != nil {
+	if _, err := free.Around(
+		[]kueue.PodSet{says(kueue.SpreadTopologyAnnotation, "rack")},
+		nil,
+		nil,
+	); err != nil {
 		t.Errorf("without constraints pods say what they want: %v", err)
 	}
 }
