@@ -140,13 +140,13 @@ func TestWhoSendsSlowlyIsCutOffAndWhoWaitsIsNot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
+	defer func() { _ = s.Close() }()
 	go func() { _ = s.Serve(Bounded(l)) }()
 	slow, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer slow.Close()
+	defer func() { _ = slow.Close() }()
 	_, _ = io.WriteString(slow, "GET /ping HTTP/1.1\r\nHost: x\r\n")
 	_ = slow.SetReadDeadline(time.Now().Add(20 * time.Second))
 	if _, err := io.ReadAll(slow); err != nil {
