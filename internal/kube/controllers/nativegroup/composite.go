@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -223,19 +222,7 @@ func (r *reconciler) tellComposite(ctx context.Context, req reconcile.Request) (
 		return reconcile.Result{}, nil
 	}
 	next := g.DeepCopy()
-	c.ObservedGeneration, c.LastTransitionTime = g.Generation, metav1.NewTime(r.Clock.Now())
-	if !apimeta.SetStatusCondition(&next.Status.Conditions, *c) {
-		return reconcile.Result{}, nil
-	}
-	err = r.Client.Status().
-		Patch(ctx, next, client.MergeFromWithOptions(&g, client.MergeFromWithOptimisticLock{}))
-	if apierrors.IsConflict(err) {
-		return reconcile.Result{RequeueAfter: conflictPause}, nil
-	}
-	if client.IgnoreNotFound(err) != nil {
-		return reconcile.Result{}, fmt.Errorf("write the condition of CompositePodGroup %s: %w", req, err)
-	}
-	return reconcile.Result{}, nil
+	return r.tell(ctx, &g, next, &next.Status.Conditions, c)
 }
 
 // gatherComposite reads what the condition of a CompositePodGroup depends on.

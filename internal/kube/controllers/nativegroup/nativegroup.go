@@ -216,17 +216,28 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, nil
 	}
 	next := g.DeepCopy()
-	c.ObservedGeneration, c.LastTransitionTime = g.Generation, metav1.NewTime(r.Clock.Now())
-	if !apimeta.SetStatusCondition(&next.Status.Conditions, *c) {
+	return r.tell(ctx, g, next, &next.Status.Conditions, c)
+}
+
+// tell writes a condition of a PodGroup or CompositePodGroup, if it has changed. next is a copy of what was read, with
+// these conditions.
+func (r *reconciler) tell(
+	ctx context.Context,
+	was, next client.Object,
+	all *[]metav1.Condition,
+	c *metav1.Condition,
+) (reconcile.Result, error) {
+	c.ObservedGeneration, c.LastTransitionTime = was.GetGeneration(), metav1.NewTime(r.Clock.Now())
+	if !apimeta.SetStatusCondition(all, *c) {
 		return reconcile.Result{}, nil
 	}
-	err = r.Client.Status().
-		Patch(ctx, next, client.MergeFromWithOptions(g, client.MergeFromWithOptimisticLock{}))
+	err := r.Client.Status().
+		Patch(ctx, next, client.MergeFromWithOptions(was, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: conflictPause}, nil
 	}
 	if client.IgnoreNotFound(err) != nil {
-		return reconcile.Result{}, fmt.Errorf("write the condition of PodGroup %s: %w", req, err)
+		return reconcile.Result{}, fmt.Errorf("write condition %s: %w", c.Type, err)
 	}
 	return reconcile.Result{}, nil
 }
