@@ -43,6 +43,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadstatus"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // Reasons of events.
@@ -555,8 +556,8 @@ func (r *reconciler) settle(ctx context.Context, l *look, c *metav1.Condition, s
 	case due:
 		reason = kueue.ReasonRestartDue
 	case l.rule.Restart:
-		said.Note += fmt.Sprintf("%s: it was restarted %d times for that, and %s allows no more",
-			observed, restarts, kueue.HangRestartsAnnotation)
+		said.Note += fmt.Sprintf("%s: it was restarted %s for that, and %s allows no more",
+			observed, words.Times(restarts), kueue.HangRestartsAnnotation)
 	default:
 		said.Note += observed + ": " + kueue.OnHangAnnotation + " does not say " + kueue.OnHangRestart
 	}
