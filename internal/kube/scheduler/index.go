@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/mlbatch/mlbatch/internal/kube/gang"
+	"github.com/mlbatch/mlbatch/internal/kube/trim"
 )
 
 // Names of the indexes over pods.
@@ -161,6 +162,9 @@ func newPodIndex(
 		if err := inf.AddIndexers(gangIndexers()); err != nil {
 			return nil, fmt.Errorf("index pods by gang: %w", err)
 		}
+	}
+	if err := x.current.SetTransform(trim.SharePods()); err != nil {
+		return nil, fmt.Errorf("set up informer for pods: %w", err)
 	}
 	if err := x.finished.SetTransform(slimPod); err != nil {
 		return nil, fmt.Errorf("set up informer for finished pods: %w", err)

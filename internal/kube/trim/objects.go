@@ -87,6 +87,67 @@ func (r *resourceLists) trimPod(o any) (any, error) {
 	return p, nil
 }
 
+// SharePods returns what a scheduler's informer does with a pod before it keeps it: what it has in common with
+// others is kept once, and its volumes go that are on its node alone and can be in nobody's way, if it has a
+// node. What is no pod is left as it is.
+func SharePods() toolscache.TransformFunc {
+	r := &resourceLists{}
+	return func(o any) (any, error) {
+		p, is := o.(*corev1.Pod)
+		if !is {
+			return o, nil
+		}
+		p.ManagedFields = nil
+		if p.Spec.NodeName == "" {
+			return p, nil
+		}
+		share(p)
+		spec := &p.Spec
+		spec.Overhead, spec.NodeSelector = r.shared(spec.Overhead), sharedMap(spec.NodeSelector)
+		spec.RestartPolicy, spec.DNSPolicy = corev1.RestartPolicy(shared(string(spec.RestartPolicy))),
+			corev1.DNSPolicy(shared(string(spec.DNSPolicy)))
+		spec.Volumes = slices.Clip(slices.DeleteFunc(spec.Volumes, ofNodeAlone))
+		if len(spec.Volumes) == 0 {
+			spec.Volumes = nil
+		}
+		for _, all := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+			for i := range all {
+				c := &all[i]
+				c.Name, c.Image = shared(c.Name), ""
+				c.Resources.Requests, c.Resources.Limits = r.shared(c.Resources.Requests), r.shared(c.Resources.Limits)
+			}
+		}
+		for _, all := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+			for i := range all {
+				s := &all[i]
+				*s = corev1.ContainerStatus{
+					Name: shared(s.Name), AllocatedResources: r.shared(s.AllocatedResources), Resources: s.Resources,
+				}
+				if s.Resources != nil {
+					s.Resources.Requests, s.Resources.Limits = r.shared(s.Resources.Requests), r.shared(s.Resources.Limits)
+				}
+			}
+		}
+		for i := range p.Status.Conditions {
+			c := &p.Status.Conditions[i]
+			c.Type, c.Status = corev1.PodConditionType(
+				shared(string(c.Type)),
+			), corev1.ConditionStatus(
+				shared(string(c.Status)),
+			)
+			c.Reason = shared(c.Reason)
+		}
+		return p, nil
+	}
+}
+
+// ofNodeAlone reports whether a volume is made on the node of its pod: no limit, zone or other pod is asked about it.
+func ofNodeAlone(v corev1.Volume) bool {
+	return v.EmptyDir != nil || v.HostPath != nil || v.Secret != nil || v.ConfigMap != nil ||
+		v.DownwardAPI != nil ||
+		v.Projected != nil
+}
+
 // trimContainer is what is read of a container: what it asks for, what it is, and where it
 // answers.
 func (r *resourceLists) trimContainer(c *corev1.Container) corev1.Container {

@@ -75,15 +75,15 @@ func reading(cfg *rest.Config, s shape) *rest.Config {
 	return c
 }
 
-// ForScheduler returns a client that reads pods without what only their nodes need: of containers what
-// they run with, and who wrote the fields. It is for the informers of a scheduler, which decide by
-// all the rest; what it reads must not be written back whole. It fails if cfg cannot be used.
+// ForScheduler returns a client that reads pods for a scheduler's informers: those without a node whole but for
+// who wrote their fields, others without what only their nodes need. What it reads must not be written back
+// whole. It fails if cfg cannot be used.
 func ForScheduler(cfg *rest.Config) (kubernetes.Interface, error) {
 	all, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
-	core, err := rest.RESTClientFor(reading(cfg, bindingShape()))
+	core, err := rest.RESTClientFor(reading(cfg, schedulerShape()))
 	if err != nil {
 		return nil, fmt.Errorf("make a client for pods: %w", err)
 	}

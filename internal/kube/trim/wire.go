@@ -218,14 +218,44 @@ func podShape() shape {
 	}})
 }
 
-// bindingShape is what a scheduler reads of pods: of containers what they ask for and where they
-// answer, and the images that a node may have.
-func bindingShape() shape {
-	return shapeOf(
-		"Pod",
-		ofContainers((&message{}).drop(reflect.TypeFor[corev1.Pod](), "metadata.managedFields"),
-			"name", "image", "ports", "restartPolicy", "resizePolicy", "resources"),
+// schedulerShape is what a scheduler reads of pods: all of those that have no node, since it decides by them,
+// and of others what they use of their node and what their neighbours are compared with.
+func schedulerShape() shape {
+	t := reflect.TypeFor[corev1.Pod]()
+	waiting := (&message{}).drop(t, "metadata.managedFields")
+	bound := (&message{}).drop(
+		t,
+		"metadata.managedFields",
+		"spec.imagePullSecrets",
+		"spec.hostAliases",
+		"spec.dnsConfig",
+		"spec.readinessGates",
+		"spec.securityContext",
+		"spec.ephemeralContainers",
+		"spec.tolerations",
+		"status.hostIP",
+		"status.hostIPs",
+		"status.podIP",
+		"status.podIPs",
+		"status.ephemeralContainerStatuses",
 	)
+	ofContainers(bound, "name", "ports", "restartPolicy", "resizePolicy", "resources")
+	for _, statuses := range []string{"status.initContainerStatuses", "status.containerStatuses"} {
+		bound.keep(t, statuses, "name", "allocatedResources", "resources") // of what was resized in place
+	}
+	spec, of := number(t, "spec")
+	node, _ := number(of, "nodeName")
+	return shapeOf("Pod", &message{choose: func(p []byte) *message {
+		for in, err := range each(p, spec) {
+			if err != nil {
+				return waiting
+			}
+			if name, err := last(in, node); err == nil && len(name) > 0 {
+				return bound
+			}
+		}
+		return waiting
+	}})
 }
 
 // ofContainers keeps some fields of the containers of a pod.

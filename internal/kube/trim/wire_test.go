@@ -98,33 +98,91 @@ func items(t *testing.T, list runtime.Object, kept func(runtime.Object) runtime.
 	return out
 }
 
-// A scheduler reads all that it may decide by, and nothing that only the node needs.
-func TestPodsForASchedulerAreWholeButForContainers(t *testing.T) {
+// A scheduler reads a pod that waits for a node whole, since it may decide by all of it, and one that has a node
+// without what only that node needs.
+func TestASchedulerReadsPodsWithoutANodeWhole(t *testing.T) {
 	t.Parallel()
 	fill := fuzzer.FuzzerFor(metafuzzer.Funcs, rand.NewSource(2), scheme.Codecs)
-	for range 200 {
-		want := &corev1.Pod{}
-		fill.Fill(want)
-		data := sent(t, want)
-		got := read(t, cutTo(bindingShape()), data)
-		want, _ = read(t, scheme.Codecs.WithoutConversion(), data).(*corev1.Pod)
+	share := SharePods()
+	for i := range 200 {
+		p := &corev1.Pod{}
+		fill.Fill(p)
+		p.Spec.NodeName = []string{"", "n"}[i%2]
+		data := sent(t, p)
+		want, _ := read(t, scheme.Codecs.WithoutConversion(), data).(*corev1.Pod)
 		want.ManagedFields = nil
-		for _, all := range [][]corev1.Container{want.Spec.InitContainers, want.Spec.Containers} {
-			for i := range all {
-				c := &all[i]
-				all[i] = corev1.Container{
-					Name:          c.Name,
-					Image:         c.Image,
-					Ports:         c.Ports,
-					RestartPolicy: c.RestartPolicy,
-					ResizePolicy:  c.ResizePolicy,
-					Resources:     c.Resources,
-				}
-			}
+		got, err := share(read(t, cutTo(schedulerShape()), data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Spec.NodeName != "" {
+			withoutItsNodes(want)
 		}
 		if d := cmp.Diff(want, got); d != "" {
 			t.Fatalf("(-want +got):\n%s", d)
 		}
+	}
+}
+
+// withoutItsNodes clears what only the node of a pod needs.
+func withoutItsNodes(p *corev1.Pod) {
+	s := &p.Spec
+	s.ImagePullSecrets, s.HostAliases, s.DNSConfig, s.ReadinessGates, s.SecurityContext = nil, nil, nil, nil, nil
+	s.EphemeralContainers, s.Tolerations, s.DeprecatedServiceAccount = nil, nil, s.ServiceAccountName
+	var volumes []corev1.Volume
+	for _, v := range s.Volumes {
+		if !ofNodeAlone(v) {
+			volumes = append(volumes, v)
+		}
+	}
+	s.Volumes = volumes
+	for _, all := range [][]corev1.Container{s.InitContainers, s.Containers} {
+		for i := range all {
+			c := &all[i]
+			all[i] = corev1.Container{
+				Name: c.Name, Ports: c.Ports, RestartPolicy: c.RestartPolicy, ResizePolicy: c.ResizePolicy,
+				Resources: c.Resources,
+			}
+		}
+	}
+	is := &p.Status
+	is.HostIP, is.HostIPs, is.PodIP, is.PodIPs, is.EphemeralContainerStatuses = "", nil, "", nil, nil
+	for _, all := range [][]corev1.ContainerStatus{is.InitContainerStatuses, is.ContainerStatuses} {
+		for i := range all {
+			c := &all[i]
+			all[i] = corev1.ContainerStatus{
+				Name: c.Name, AllocatedResources: c.AllocatedResources, Resources: c.Resources,
+			}
+		}
+	}
+}
+
+// Disks and claims are asked about for other pods: limits of a node, zones, and who may share them.
+func TestVolumesThatOthersAreAskedAboutAreKept(t *testing.T) {
+	t.Parallel()
+	p := aPod()
+	claim := corev1.Volume{Name: "claim", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"},
+	}}
+	disk := corev1.Volume{Name: "disk", VolumeSource: corev1.VolumeSource{
+		ISCSI: &corev1.ISCSIVolumeSource{IQN: "iqn"},
+	}}
+	own := corev1.Volume{Name: "own", VolumeSource: corev1.VolumeSource{
+		Ephemeral: &corev1.EphemeralVolumeSource{},
+	}}
+	p.Spec.Volumes = []corev1.Volume{
+		{Name: "a", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		claim,
+		{Name: "b", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}},
+		disk, own,
+	}
+	got, err := SharePods()(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bound, _ := got.(*corev1.Pod)
+	if d := cmp.Diff([]corev1.Volume{claim, disk, own}, bound.Spec.Volumes); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
 	}
 }
 
