@@ -31,6 +31,8 @@ const (
 type bed struct {
 	*rig.Cluster
 	client client.WithWatch
+	// namespace is that of the jobs that are measured.
+	namespace string
 }
 
 // start starts a cluster without the tutorial's teams and with one of ours.
@@ -50,7 +52,7 @@ func start(b *testing.B, nodes int, args ...string) bed {
 	if err != nil {
 		b.Fatal(err)
 	}
-	bd := bed{Cluster: cluster, client: c}
+	bd := bed{Cluster: cluster, client: c, namespace: team}
 	bd.furnish(b, nodes)
 	return bd
 }
@@ -133,7 +135,7 @@ func (bd bed) empty(b *testing.B) {
 				if err := bd.client.List(
 					ctx,
 					m,
-					client.InNamespace(team),
+					client.InNamespace(bd.namespace),
 					client.Limit(1),
 				); err != nil ||
 					len(m.Items) > 0 {
