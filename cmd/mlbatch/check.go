@@ -54,18 +54,10 @@ rules that need it find nothing. Exit code 1 says that there are warnings.`,
 		Args: cobra.MaximumNArgs(1),
 	})
 	f := cmd.Flags()
-	f.StringVar(
-		&k.resource,
-		"resource",
-		"",
-		"`resource` to show in the tables (default GPUs); findings are about all",
-	)
-	f.StringVar(
-		&k.slack,
-		"slack-queue",
-		"slack-cluster-queue",
-		"`ClusterQueue` that belongs to no team and lends what is left",
-	)
+	f.StringVar(&k.resource, "resource", "",
+		"`resource` to show in the tables (default GPUs); findings are about all")
+	f.StringVar(&k.slack, "slack-queue", "slack-cluster-queue",
+		"`ClusterQueue` that belongs to no team and lends what is left")
 	f.StringVarP(&k.output, "output", "o", "", "wide, json or yaml")
 	f.BoolVar(&k.metrics, "metrics", false, "print metrics in Prometheus' text format instead")
 	f.BoolVarP(&k.watch, "watch", "w", false, "look again and again")

@@ -31,11 +31,16 @@ func newCpCommand() *cobra.Command {
 		if up {
 			job, there, here = to, toPath, p.args[0]
 		}
-		switch down = isDown; {
+		down = isDown
+		switch {
 		case down == up:
 			return errors.New("one of both has to be JOB:PATH, the other a path of this machine")
 		case there == "":
 			return errors.New("say which path of the pod is meant: JOB:PATH")
+		case up:
+			if _, err := os.Stat(here); err != nil {
+				return exitError{exitFailure, fmt.Errorf("copy %s: %w", here, err)}
+			}
 		}
 		return nil
 	}
@@ -108,9 +113,6 @@ func (m *member) download(ctx context.Context, from, to string, errs io.Writer) 
 
 // upload copies to a pod.
 func (m *member) upload(ctx context.Context, from, to string, errs io.Writer) error {
-	if _, err := os.Stat(from); err != nil {
-		return fmt.Errorf("copy %s: %w", from, err)
-	}
 	whole, err := filepath.Abs(from)
 	if err != nil {
 		return fmt.Errorf("copy %s: %w", from, err)

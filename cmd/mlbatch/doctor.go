@@ -64,24 +64,12 @@ all webhooks and does not keep: whether it is held tells whether they answer.`,
 	})
 	f := cmd.Flags()
 	f.StringVarP(&d.output, "output", "o", "", "json or yaml")
-	f.StringVar(
-		&d.failOn,
-		"fail-on",
-		string(finding.Warning),
-		"the least `severity` with which to exit with 1: error, warning, note, or none",
-	)
-	f.StringVar(
-		&d.slack,
-		"slack-queue",
-		"slack-cluster-queue",
-		"`ClusterQueue` that belongs to no team and lends what is left",
-	)
-	f.BoolVar(
-		&d.installation,
-		"installation",
-		false,
-		"look at the installation alone: programs, webhooks, definitions, and not queues, flavors and nodes",
-	)
+	f.StringVar(&d.failOn, "fail-on", string(finding.Warning),
+		"the least `severity` with which to exit with 1: error, warning, note, or none")
+	f.StringVar(&d.slack, "slack-queue", "slack-cluster-queue",
+		"`ClusterQueue` that belongs to no team and lends what is left")
+	f.BoolVar(&d.installation, "installation", false,
+		"look at the installation alone: programs, webhooks, definitions, and not queues, flavors and nodes")
 	f.BoolVar(&d.policy, "policy", false, "say what applies to each queue as well")
 	f.BoolVar(&d.rules, "rules", false, "list what is looked for, and ask nothing")
 	return cmd

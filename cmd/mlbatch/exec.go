@@ -287,12 +287,8 @@ this machine, 0 or nothing any that is free.`,
   mlbatch port blue/ray-cluster 9000:8265`,
 		Args: cobra.MinimumNArgs(1),
 	})
-	cmd.Flags().StringSliceVar(
-		&addresses,
-		"address",
-		[]string{"localhost"},
-		"addresses of this machine to listen at",
-	)
+	cmd.Flags().StringSliceVar(&addresses, "address", []string{"localhost"},
+		"addresses of this machine to listen at")
 	return cmd
 }
 

@@ -94,12 +94,8 @@ Exit code 1 of a dry run says that something was found that stops an import.`,
 	})
 	f := cmd.Flags()
 	f.StringVarP(&i.output, "output", "o", "", "json or yaml")
-	f.StringVar(
-		&i.namespace,
-		"namespace",
-		install.DefaultNamespace,
-		"`namespace` of mlbatch, where is written down what there was",
-	)
+	f.StringVar(&i.namespace, "namespace", install.DefaultNamespace,
+		"`namespace` of mlbatch, where is written down what there was")
 	f.BoolVar(&i.dry, "dry-run", false, "say what would be done, and change nothing")
 	f.BoolVar(&i.rollback, "rollback", false, "bring back what was stopped and removed")
 	f.BoolVar(&i.force, "force", false, "go on although something was found that stops it")

@@ -47,25 +47,12 @@ func (i *installFlags) flags(f *pflag.FlagSet) {
 }
 
 func (i *installFlags) valueFlags(f *pflag.FlagSet) {
-	f.StringVarP(
-		&i.values,
-		"values",
-		"f",
-		"",
-		"`file` with values, those of the Helm chart; - reads standard input",
-	)
-	f.StringVar(
-		&i.image,
-		"image",
-		"",
-		"`image` of mlbatch (default localhost/mlbatch, of the version of this program: what make images writes)",
-	)
-	f.BoolVar(
-		&i.agent,
-		"agent",
-		false,
-		"install agents that look after the health of nodes, one on each, as the value agent.enabled does",
-	)
+	f.StringVarP(&i.values, "values", "f", "",
+		"`file` with values, those of the Helm chart; - reads standard input")
+	f.StringVar(&i.image, "image", "",
+		"`image` of mlbatch (default localhost/mlbatch, of the version of this program: what make images writes)")
+	f.BoolVar(&i.agent, "agent", false,
+		"install agents that look after the health of nodes, one on each, as the value agent.enabled does")
 }
 
 // plan is what is to be installed.
@@ -228,24 +215,12 @@ and a kustomize base with overlays, into a directory, and asks no cluster.`,
 	)
 	f.Lookup("dry-run").NoOptDefVal = dryRunClient
 	f.BoolVar(&i.wait, "wait", true, "wait until it works; false applies and ends")
-	f.DurationVar(
-		&i.timeout,
-		"timeout",
-		5*time.Minute,
-		"give up when nothing has moved for that long; while something moves it goes on",
-	)
-	f.StringSliceVar(
-		&i.ignore,
-		"ignore",
-		nil,
-		"`checks` that may fail, by the names that they are reported with",
-	)
-	f.StringVar(
-		&i.into,
-		"write-charts",
-		"",
-		"write the Helm chart and the kustomize base of this version into a `directory`, and install nothing",
-	)
+	f.DurationVar(&i.timeout, "timeout", 5*time.Minute,
+		"give up when nothing has moved for that long; while something moves it goes on")
+	f.StringSliceVar(&i.ignore, "ignore", nil,
+		"`checks` that may fail, by the names that they are reported with")
+	f.StringVar(&i.into, "write-charts", "",
+		"write the Helm chart and the kustomize base of this version into a `directory`, and install nothing")
 	return cmd
 }
 

@@ -186,12 +186,8 @@ func newListClusterQueueCommand() *cobra.Command {
 		}), nil
 	})
 	list.flags = func(cmd *cobra.Command) {
-		cmd.Flags().StringSliceVar(
-			&l.active,
-			"active",
-			nil,
-			"only those that can admit (`true`), or cannot (false)",
-		)
+		cmd.Flags().StringSliceVar(&l.active, "active", nil,
+			"only those that can admit (`true`), or cannot (false)")
 	}
 	list.check = func(*query) error {
 		for _, a := range l.active {
@@ -249,12 +245,8 @@ func newListWorkloadCommand() *cobra.Command {
 	})
 	list.flags = func(cmd *cobra.Command) {
 		l.within(cmd)
-		cmd.Flags().StringSliceVar(
-			&l.statuses,
-			"status",
-			nil,
-			"only those that are `pending`, quotareserved, admitted or finished (default: all)",
-		)
+		cmd.Flags().StringSliceVar(&l.statuses, "status", nil,
+			"only those that are `pending`, quotareserved, admitted or finished (default: all)")
 		cmd.Flags().StringVarP(&l.localQueue, "localqueue", "q", "", "only those of a `LocalQueue`")
 	}
 	list.check = func(*query) error {

@@ -64,13 +64,8 @@ count too.`,
 	filesFlag(cmd, &l.files)
 	f.StringSliceVar(&l.disabled, "disable", nil, "`rules` to leave out, with commas")
 	f.BoolVar(&l.cluster, "cluster", false, "ask the cluster too: its queues, nodes and classes, and a trial")
-	f.StringVarP(
-		&l.namespace,
-		"namespace",
-		"n",
-		"",
-		"`namespace` of objects that name none (default that of the kubeconfig's context)",
-	)
+	f.StringVarP(&l.namespace, "namespace", "n", "",
+		"`namespace` of objects that name none (default that of the kubeconfig's context)")
 	f.BoolVar(&l.strict, "strict", false, "fail for warnings, too")
 	f.StringVarP(&l.output, "output", "o", "", "json, yaml or github")
 	offers(cmd, "disable", ruleNames())

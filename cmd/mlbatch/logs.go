@@ -69,13 +69,8 @@ or the job are gone: each rank, its last step and the end of its log.`,
 	memberFlags(f, &l.o.Role, &l.ranks, &l.o.Container)
 	f.DurationVar(&l.o.Since, "since", 0, "lines of the last so many seconds, minutes or hours, such as 10m")
 	f.Int64Var(&l.tail, "tail", -1, "so many of the last lines of each pod; -1 are all")
-	f.BoolVarP(
-		&l.o.Previous,
-		"previous",
-		"p",
-		false,
-		"of containers that were started again in their pods: the run before this one",
-	)
+	f.BoolVarP(&l.o.Previous, "previous", "p", false,
+		"of containers that were started again in their pods: the run before this one")
 	f.BoolVar(&l.evidence, "evidence", false, "what was kept the last time that the job hung")
 	f.BoolVar(&l.o.Timestamps, "timestamps", false, "print when each line was written")
 	f.IntVar(&l.o.Most, "most", mostLogs, "how many logs are read at the same time")

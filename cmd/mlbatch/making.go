@@ -47,12 +47,8 @@ func (w writeCommand) command(cmd *cobra.Command) *cobra.Command {
 	if w.asks {
 		f.BoolVarP(&w.yes, "yes", "y", false, "do not ask")
 	}
-	f.StringVar(
-		&w.dryRun,
-		"dry-run",
-		dryRunNone,
-		"none, client (write nothing) or server (let the API server check, and write nothing)",
-	)
+	f.StringVar(&w.dryRun, "dry-run", dryRunNone,
+		"none, client (write nothing) or server (let the API server check, and write nothing)")
 	f.Lookup("dry-run").NoOptDefVal = dryRunClient
 	return clusterCommand{
 		session: &w.session,

@@ -45,12 +45,8 @@ func (q *newQueue) clusterFlags(cmd *cobra.Command, reclaim, within string) {
 	q.quotaFlags.flags(f)
 	q.policyFlags.flags(f, reclaim, within)
 	f.StringVar(&q.cohort, "cohort", "", "`cohort` that it lends to and borrows from")
-	f.StringSliceVar(
-		&q.selector,
-		"namespace-selector",
-		nil,
-		"`KEY=VALUE,...` labels of namespaces that may use it (default: all may)",
-	)
+	f.StringSliceVar(&q.selector, "namespace-selector", nil,
+		"`KEY=VALUE,...` labels of namespaces that may use it (default: all may)")
 }
 
 // localFlags are those of LocalQueues.

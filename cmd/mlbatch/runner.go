@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -41,7 +42,7 @@ type clusterCommand struct {
 	*session
 	// job is the job that the command is about, if it is about one: its flags say which cluster it is.
 	job *jobArg
-	// check finds mistakes in what was typed.
+	// check finds mistakes in what was typed; those that are none of the command line are an exitError.
 	check func() error
 	// offline reports whether what was typed takes no cluster, dry whether the API server is to keep nothing
 	// of what is written; without them it takes one, and is written.
@@ -67,7 +68,9 @@ func (r clusterCommand) command(cmd *cobra.Command) *cobra.Command {
 
 func (r clusterCommand) run(ctx context.Context) (err error) {
 	if r.check != nil {
-		if err := r.check(); err != nil {
+		if err := r.check(); errors.As(err, new(exitError)) {
+			return err
+		} else if err != nil {
 			return usageError{err}
 		}
 	}

@@ -56,12 +56,8 @@ type jobList struct {
 
 // slurmNamespace is the flag of a namespace. Slurm's commands have another use for -n.
 func slurmNamespace(f *pflag.FlagSet, to *string) {
-	f.StringVar(
-		to,
-		"namespace",
-		"",
-		"`namespace` of the jobs (default: that of the kubeconfig's context, or all)",
-	)
+	f.StringVar(to, "namespace", "",
+		"`namespace` of the jobs (default: that of the kubeconfig's context, or all)")
 }
 
 // flags adds those that the commands about jobs have in common.
@@ -169,9 +165,9 @@ func (l *jobList) choose(ctx context.Context, q *query) ([]view.Job, error) {
 func ofFlag(err error) error {
 	switch {
 	case errors.As(err, new(slurm.SortError)):
-		return usageError{fmt.Errorf("-S: %w", err)}
+		return usagef("-S: %w", err)
 	case err != nil:
-		return usageError{fmt.Errorf("-o: %w", err)}
+		return usagef("-o: %w", err)
 	}
 	return nil
 }
@@ -195,13 +191,8 @@ func newSqueueCommand() *cobra.Command {
 			f.StringSliceVarP(&l.filter.Nodes, "nodelist", "w", nil, "jobs with pods on these nodes only")
 			f.BoolVarP(&how.Long, "long", "l", false, "with the states in words and TIME_LIMIT")
 			f.IntVarP(&every, "iterate", "i", 0, "again and again, every so many `seconds`")
-			f.StringVarP(
-				&how.Sort,
-				"sort",
-				"S",
-				"",
-				"sort by these `letters` of formats, such as P,-p; - turns one round",
-			)
+			f.StringVarP(&how.Sort, "sort", "S", "",
+				"sort by these `letters` of formats, such as P,-p; - turns one round")
 			f.BoolVar(&how.Starts, "start", false, "with START_TIME, of jobs that wait when they are expected to")
 			f.BoolP("all", "a", false, "all partitions, as always")
 			f.Bool("help", false, "help for squeue") // -h is --noheader
@@ -718,11 +709,7 @@ func (s *submission) slurmFlags(f *pflag.FlagSet) {
 			f.VarP(&setting{option: o.Name, kind: o.Value, to: &s.settings}, o.Name, "", o.Usage)
 		}
 	}
-	f.StringVar(
-		&s.namespace,
-		"namespace",
-		"",
-		"`namespace` of the job (default: that of the kubeconfig's context)",
-	)
+	f.StringVar(&s.namespace, "namespace", "",
+		"`namespace` of the job (default: that of the kubeconfig's context)")
 	f.BoolVar(&s.strict, "strict", false, "refuse scripts with lines that are not heeded")
 }

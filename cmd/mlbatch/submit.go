@@ -61,13 +61,8 @@ func (s *setting) Set(value string) error {
 // addFlags adds the options of jobs, and in sbatch's words options that have no name here.
 func (s *submission) addFlags(f *pflag.FlagSet) {
 	f.SetInterspersed(false) // what follows the command or the script is theirs
-	f.StringVarP(
-		&s.namespace,
-		"namespace",
-		"n",
-		"",
-		"`namespace` of the job (default: that of the kubeconfig's context)",
-	)
+	f.StringVarP(&s.namespace, "namespace", "n", "",
+		"`namespace` of the job (default: that of the kubeconfig's context)")
 	for _, o := range submit.Options() {
 		f.VarP(&setting{option: o.Name, kind: o.Value, to: &s.settings}, o.Name, o.Letter, o.Usage)
 	}
@@ -342,7 +337,7 @@ func (s *submission) printAll(objects []*unstructured.Unstructured) error {
 // warn prints what is not heeded in a script, or fails because of it.
 func (s *submission) warn(warnings []string) error {
 	if len(warnings) > 0 && s.strict {
-		return usageError{fmt.Errorf("--strict: %s", strings.Join(warnings, "; "))}
+		return usagef("--strict: %s", strings.Join(warnings, "; "))
 	}
 	for _, w := range warnings {
 		fmt.Fprintf(s.errs, "mlbatch: %s\n", words.Harmless(w))
@@ -391,14 +386,12 @@ func (s *submission) scriptsOwn(file string, args []string) ([]string, error) {
 		}
 		prints := (name == "-o" || name == "--output") && (value == "yaml" || value == "json")
 		if name == "--dry-run" || name == "--strict" || prints {
-			return nil, usageError{
-				fmt.Errorf(
-					"%s after %s would be an argument of the script, and the job be made: put options of submit before %s, or -- before arguments of a script",
-					arg,
-					file,
-					file,
-				),
-			}
+			return nil, usagef(
+				"%s after %s would be an argument of the script, and the job be made: put options of submit before %s, or -- before arguments of a script",
+				arg,
+				file,
+				file,
+			)
 		}
 		if long, is := strings.CutPrefix(
 			name,
@@ -458,7 +451,7 @@ func (s *submission) read(
 	if !strings.HasPrefix(string(data), "#!") &&
 		slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) {
 		if len(args) > 0 {
-			return nil, usageError{fmt.Errorf("%s: a task file has no arguments", name)}
+			return nil, usagef("%s: a task file has no arguments", name)
 		}
 		settings, err := r.ReadTask(name, data)
 		if err != nil {
@@ -493,7 +486,7 @@ func readInput(in io.Reader, name string) ([]byte, error) {
 // manifests submits objects of Kubernetes.
 func (s *submission) manifests(ctx context.Context, name string, data []byte, args []string) error {
 	if len(args) > 0 {
-		return usageError{fmt.Errorf("%s: manifests have no arguments", name)}
+		return usagef("%s: manifests have no arguments", name)
 	}
 	own, _, err := submit.FromSlurm(s.slurm)
 	if err != nil {
@@ -502,13 +495,11 @@ func (s *submission) manifests(ctx context.Context, name string, data []byte, ar
 	said := append(own, s.settings...)
 	for _, x := range said {
 		if !slices.Contains(submit.Labelled(), x.Option) {
-			return usageError{
-				fmt.Errorf(
-					"--%s: a manifest says that itself; only %s can be given for one",
-					x.Option,
-					"--"+strings.Join(submit.Labelled(), ", --"),
-				),
-			}
+			return usagef(
+				"--%s: a manifest says that itself; only %s can be given for one",
+				x.Option,
+				"--"+strings.Join(submit.Labelled(), ", --"),
+			)
 		}
 	}
 	objects, err := submit.ReadManifests(name, data)

@@ -359,18 +359,10 @@ or --keep-namespace to leave them. A ClusterQueue that other teams use stays.`,
 	f := cmd.Flags()
 	f.BoolVar(&o.Drain, "drain", false, "stop jobs that have not ended")
 	f.BoolVar(&o.Namespace, "delete-namespace", false, "delete the namespace with all that is in it")
-	f.BoolVar(
-		&o.Keep,
-		"keep-namespace",
-		false,
-		"leave the namespace and what is in it, without queue and people",
-	)
-	f.DurationVar(
-		&patience,
-		"timeout",
-		5*time.Minute,
-		"how long to wait until its jobs have stopped, and until it is gone",
-	)
+	f.BoolVar(&o.Keep, "keep-namespace", false,
+		"leave the namespace and what is in it, without queue and people")
+	f.DurationVar(&patience, "timeout", 5*time.Minute,
+		"how long to wait until its jobs have stopped, and until it is gone")
 	return cmd
 }
 

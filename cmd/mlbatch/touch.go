@@ -30,13 +30,8 @@ type jobFlags struct {
 }
 
 func (t *jobFlags) flags(f *pflag.FlagSet) {
-	f.StringVarP(
-		&t.selector,
-		"selector",
-		"l",
-		"",
-		"all jobs of the namespace with these labels, instead of names",
-	)
+	f.StringVarP(&t.selector, "selector", "l", "",
+		"all jobs of the namespace with these labels, instead of names")
 	f.StringVarP(&t.output, "output", "o", "", "name, json or yaml instead of sentences")
 }
 
@@ -136,12 +131,8 @@ type jobAction struct {
 func (j *jobAction) command(cmd *cobra.Command) *cobra.Command {
 	f := cmd.Flags()
 	j.flags(f)
-	f.StringVar(
-		&j.dryRun,
-		"dry-run",
-		"",
-		"none, client (say what would be done) or server (let the API server check it, too)",
-	)
+	f.StringVar(&j.dryRun, "dry-run", "",
+		"none, client (say what would be done) or server (let the API server check it, too)")
 	cmd.ValidArgsFunction = j.job.completeAll
 	return clusterCommand{session: &j.session, job: &j.job, check: j.check, do: j.each}.command(cmd)
 }
@@ -371,12 +362,8 @@ stopped for that and queued anew, which --stop has to allow.`,
   # the workers of a Ray cluster
   mlbatch scale blue/ray-cluster --role gpus 1`,
 	})
-	cmd.Flags().StringVar(
-		&role,
-		"role",
-		"",
-		"the `role` whose size is meant (default: the only one, or that of workers)",
-	)
+	cmd.Flags().StringVar(&role, "role", "",
+		"the `role` whose size is meant (default: the only one, or that of workers)")
 	cmd.Flags().BoolVar(&stop, "stop", false, "stop jobs that have to begin anew with another size")
 	return cmd
 }
