@@ -83,7 +83,11 @@ func (p *plane) job(name string, gpus int64) {
 	p.Helper()
 	has := corev1.ResourceList{"nvidia.com/gpu": *resource.NewQuantity(gpus, resource.DecimalSI)}
 	j := &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: name, Labels: map[string]string{kueue.QueueNameLabel: queue}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: team,
+			Name:      name,
+			Labels:    map[string]string{kueue.QueueNameLabel: queue},
+		},
 		Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 			RestartPolicy: corev1.RestartPolicyNever,
 			Containers: []corev1.Container{
@@ -101,7 +105,11 @@ func (p *plane) reserved(n int, is metav1.ConditionStatus) error {
 		return err
 	}
 	for i := range all.Items {
-		if apimeta.IsStatusConditionPresentAndEqual(all.Items[i].Status.Conditions, kueue.WorkloadQuotaReserved, is) {
+		if apimeta.IsStatusConditionPresentAndEqual(
+			all.Items[i].Status.Conditions,
+			kueue.WorkloadQuotaReserved,
+			is,
+		) {
 			n--
 		}
 	}
