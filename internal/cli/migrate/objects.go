@@ -25,7 +25,7 @@ func byName(a, b metav1.Object) int {
 }
 
 func fromUnstructured(u *unstructured.Unstructured, into any) error {
-	return runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, into) //nolint:wrapcheck // who reads says what
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, into)
 }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
