@@ -593,6 +593,12 @@ func TestExitCodes(t *testing.T) {
 			exitUsage,
 			"none, client or server",
 		},
+		"dry run of an edit": {
+			"it is not taken for none",
+			[]string{"queue", "edit", "x", "--quota", "cpu=1", "--dry-run=maybe"},
+			exitUsage,
+			"none, client or server",
+		},
 		"capacity size": {
 			"names flag and cure",
 			[]string{"capacity", "--gpus-per-pod", "0"},

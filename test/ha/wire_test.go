@@ -192,27 +192,29 @@ func (c gatedConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// balancer is what the Service of the webhooks is in a cluster: new connections go to a controller
-// that says that it is ready, as far as that has got about.
+// balancer is what a Service of the controllers is in a cluster: new connections go to one that says that it
+// is ready, as far as that has got about.
 type balancer struct {
 	ln net.Listener
+	// to is the port of a controller that connections go to.
+	to func(order) int
 
 	mu    sync.Mutex
 	all   []order
-	ready map[int]bool // by port of the webhooks
+	ready map[int]bool // by port
 	next  int
 }
 
 // hearsay is how long it takes until it is known that a controller is ready, or is not.
 const hearsay = 200 * time.Millisecond
 
-func newBalancer(t testing.TB) *balancer {
+func newBalancer(t testing.TB, to func(order) int) *balancer {
 	t.Helper()
 	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &balancer{ln: ln, ready: map[int]bool{}}
+	b := &balancer{ln: ln, to: to, ready: map[int]bool{}}
 	go b.look(t.Context())
 	go func() {
 		for {
@@ -228,6 +230,8 @@ func newBalancer(t testing.TB) *balancer {
 }
 
 func (b *balancer) address() string { return b.ln.Addr().String() }
+
+func (b *balancer) port() int { return b.ln.Addr().(*net.TCPAddr).Port }
 
 func (b *balancer) add(o order) {
 	b.mu.Lock()
@@ -257,7 +261,7 @@ func (b *balancer) look(ctx context.Context) {
 		for _, o := range all {
 			is := ready(ctx, o.Health) == nil
 			b.mu.Lock()
-			b.ready[o.Webhook] = is
+			b.ready[b.to(o)] = is
 			b.mu.Unlock()
 		}
 	}
@@ -269,8 +273,8 @@ func (b *balancer) pick() int {
 	defer b.mu.Unlock()
 	for range b.all {
 		b.next++
-		if o := b.all[b.next%len(b.all)]; b.ready[o.Webhook] {
-			return o.Webhook
+		if port := b.to(b.all[b.next%len(b.all)]); b.ready[port] {
+			return port
 		}
 	}
 	return 0

@@ -4,6 +4,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -119,6 +120,8 @@ type Options struct {
 	// VisibilityAddress is where the API of pending workloads is served. It has the
 	// certificate of the webhooks.
 	VisibilityAddress string
+	// Replica names the process in answers about views; "" is the name of its host.
+	Replica string
 	// Kubeconfig is the file that Config is from; "" is the pod's service account.
 	Kubeconfig string
 	// ProfilesAddress serves Go's profiles.
@@ -639,7 +642,7 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 				Health:          opts.health,
 				HealthNamespace: opts.Namespace,
 				Kinds:           opts.Kinds,
-				Replica:         replica(),
+				Replica:         cmp.Or(opts.Replica, replica()),
 				Clock:           clock.RealClock{},
 			},
 		})

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -70,6 +71,14 @@ func newEdit(raw []byte) (*edit, error) {
 		return nil, fmt.Errorf("read object: %w", err)
 	}
 	return e, nil
+}
+
+// editOf reads an object that is admitted into a type of ours, and makes an edit of it.
+func editOf(d admission.Decoder, req admission.Request, into runtime.Object) (*edit, error) {
+	if err := d.Decode(req, into); err != nil {
+		return nil, err //nolint:wrapcheck // it says what cannot be read
+	}
+	return newEdit(req.Object.Raw)
 }
 
 // set writes a value at a path of fields, of which "name[n]" is one of a list.

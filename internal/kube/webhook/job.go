@@ -22,10 +22,7 @@ import (
 // labels of its kind, if it has any.
 func (h *jobHandler) mutate(ctx context.Context, req admission.Request) admission.Response {
 	job := h.kind.New()
-	if err := h.decoder.Decode(req, job); err != nil {
-		return malformed(err)
-	}
-	e, err := newEdit(req.Object.Raw)
+	e, err := editOf(h.decoder, req, job)
 	if err != nil {
 		return malformed(err)
 	}

@@ -206,10 +206,7 @@ func (h *podHandler) queuedAs(
 // mutate holds a new pod until it is admitted.
 func (h *podHandler) mutate(ctx context.Context, req admission.Request) admission.Response {
 	p := &corev1.Pod{}
-	if err := h.decoder.Decode(req, p); err != nil {
-		return malformed(err)
-	}
-	e, err := newEdit(req.Object.Raw)
+	e, err := editOf(h.decoder, req, p)
 	if err != nil {
 		return malformed(err)
 	}
@@ -408,10 +405,7 @@ func (h *podHandler) hold(ctx context.Context, e *edit, p *corev1.Pod, queue, ro
 // node it has: only then may that scheduler look at it.
 func (h *podHandler) place(_ context.Context, req admission.Request) admission.Response {
 	p := &corev1.Pod{}
-	if err := h.decoder.Decode(req, p); err != nil {
-		return malformed(err)
-	}
-	e, err := newEdit(req.Object.Raw)
+	e, err := editOf(h.decoder, req, p)
 	if err != nil {
 		return malformed(err)
 	}
@@ -429,10 +423,7 @@ func (h *podHandler) place(_ context.Context, req admission.Request) admission.R
 // Templates of pods cannot be given one once their job is there.
 func (h *podHandler) group(_ context.Context, req admission.Request) admission.Response {
 	p := &corev1.Pod{}
-	if err := h.decoder.Decode(req, p); err != nil {
-		return malformed(err)
-	}
-	e, err := newEdit(req.Object.Raw)
+	e, err := editOf(h.decoder, req, p)
 	if err != nil {
 		return malformed(err)
 	}
@@ -455,10 +446,7 @@ func groupAs(e *edit, p *corev1.Pod, name string) error {
 // only when it starts.
 func (h *podHandler) share(_ context.Context, req admission.Request) admission.Response {
 	p := &corev1.Pod{}
-	if err := h.decoder.Decode(req, p); err != nil {
-		return malformed(err)
-	}
-	e, err := newEdit(req.Object.Raw)
+	e, err := editOf(h.decoder, req, p)
 	if err != nil {
 		return malformed(err)
 	}
