@@ -105,9 +105,9 @@ func restore(t, author *corev1.PodTemplateSpec) {
 	)
 }
 
-// AuthoredAnnotations are the annotations of a template as its author wrote them, of which its Workload has a record: to
-// the groups of pod sets that this names, what the job says of all of its pods was added (Outer). No admission writes groups
-// into a template, so that those which it has are its author's.
+// AuthoredAnnotations are the annotations of a template as its author wrote them, of which its Workload has a record:
+// to the groups of pod sets that this names, what the job says of all of its pods was added (Outer). No admission
+// writes groups into a template, so that those which it has are its author's.
 func AuthoredAnnotations(record, has map[string]string) map[string]string {
 	const key = kueue.TopologyGroupsAnnotation
 	out := maps.Clone(record)

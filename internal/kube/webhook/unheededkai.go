@@ -37,8 +37,8 @@ func kaiShares() []string {
 	return []string{"gpu-fraction", "gpu-memory", "gpu-fraction-num-devices"}
 }
 
-// unheededKAI tells of what an object, or one of its pods, tells KAI Scheduler and is not heeded here. inGroup says that a
-// PodGroup may have groups that its pods name.
+// unheededKAI tells of what an object, or one of its pods, tells KAI Scheduler and is not heeded here. inGroup says
+// that a PodGroup may have groups that its pods name.
 func unheededKAI(
 	o metav1.Object,
 	templates []jobs.PodTemplate,
@@ -104,7 +104,8 @@ func unheededKAI(
 	return out
 }
 
-// unheededKAI is what a job, or its pods, tell KAI Scheduler and is not heeded; nil is no job, or one that was not queued.
+// unheededKAI is what a job, or its pods, tell KAI Scheduler and is not heeded; nil is no job. Of one that is not queued
+// nothing is.
 func (h *jobHandler) unheededKAI(job jobs.Object) []string {
 	if job == nil || job.GetLabels()[kueue.QueueNameLabel] == "" {
 		return nil
@@ -124,8 +125,8 @@ func kaiKnown(kind, key string) bool {
 	return key == kaiPrefix+"topology" || slices.Contains(kueue.KAIAnnotations(), key)
 }
 
-// contradictedKAI are those of KAI Scheduler's annotations that do not count because of others beside them; of a job whose
-// pods have templates those of segments are none of its own.
+// contradictedKAI are those of KAI Scheduler's annotations that do not count because of others beside them; of a job
+// whose pods have templates those of segments are none of its own.
 func contradictedKAI(annotations map[string]string, ofJob bool) map[string]string { //nolint:revive // a fact
 	out := map[string]string{}
 	segments := []string{
