@@ -119,6 +119,9 @@ type Rules struct {
 	// WholeOnly ignores how few pods of a pod set a workload could start with
 	// (PartialAdmission off), also of Workloads that no job of ours is behind.
 	WholeOnly bool
+	// Balanced has domains of the level that pods prefer get equal shares of them, where one does not hold all and they
+	// ask for nothing else (TASBalancedPlacement on).
+	Balanced bool
 	// KeepDone keeps the quota of pods that are done until their job ends
 	// (ReclaimablePods off), whatever status.reclaimablePods says.
 	KeepDone bool
@@ -167,6 +170,9 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 		ps := &w.Spec.PodSets[i]
 		r := RequestsOf(&ps.Template.Spec, s, rules.Counting)
 		topology, unmet := topologyOf(ps, left[ps.Name])
+		if rules.Balanced && (core.TopologyRequest{Preferred: topology.Preferred}).Equal(topology) {
+			topology.Balanced = topology.Preferred
+		}
 		joined := group(ps)
 		if level, with := together(
 			roles,
