@@ -151,6 +151,27 @@ func (t *Topology) Reversed(r TopologyRequest) (outer, inner string) {
 	return "", ""
 }
 
+// Loosen are pod sets of which one, with those of its group that require the same, has its required level replaced as an
+// advice of kind RequireLevel or PreferLevel says. What it is given stays as it is.
+func Loosen(sets []PodSet, name string, a Advice) []PodSet {
+	sets = slices.Clone(sets)
+	i := slices.IndexFunc(sets, func(p PodSet) bool { return p.Name == name })
+	if i < 0 {
+		return sets
+	}
+	group, level := sets[i].Group, sets[i].Topology.Required
+	for k := range sets {
+		t := &sets[k].Topology
+		if k != i && (group == "" || sets[k].Group != group) || t.Required != level {
+			continue
+		}
+		if t.Required = a.Level; a.Kind == PreferLevel {
+			t.Required, t.Preferred, t.AnyLabel = "", a.Level, false
+		}
+	}
+	return sets
+}
+
 // Key appends a text that is equal for equal requests, and differs for others.
 func (r TopologyRequest) Key(b *strings.Builder) {
 	if r.Empty() {

@@ -119,6 +119,9 @@ type Rules struct {
 	// WholeOnly ignores how few pods of a pod set a workload could start with
 	// (PartialAdmission off), also of Workloads that no job of ours is behind.
 	WholeOnly bool
+	// Balanced has domains of the level that pods prefer get equal shares of them, where one does not hold all and they
+	// ask for nothing else (TASBalancedPlacement on).
+	Balanced bool
 	// KeepDone keeps the quota of pods that are done until their job ends
 	// (ReclaimablePods off), whatever status.reclaimablePods says.
 	KeepDone bool
@@ -167,6 +170,9 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 		ps := &w.Spec.PodSets[i]
 		r := RequestsOf(&ps.Template.Spec, s, rules.Counting)
 		topology, unmet := topologyOf(ps, left[ps.Name])
+		if rules.Balanced && (core.TopologyRequest{Preferred: topology.Preferred}).Equal(topology) {
+			topology.Balanced = topology.Preferred
+		}
 		joined := group(ps)
 		if level, with := together(
 			roles,
@@ -515,7 +521,41 @@ func podCount(c kueue.TopologyAssignmentSlicePodCounts, i int) int32 {
 	return 0
 }
 
-// topology writes places as one slice over host names; none for no places.
+// compressed are names without what all of them begin and end with. Something is left of each.
+func compressed(names []string) *kueue.TopologyAssignmentSliceLevelIndividualValues {
+	out := &kueue.TopologyAssignmentSliceLevelIndividualValues{Roots: names}
+	if len(names) < 2 {
+		return out
+	}
+	first, shortest := names[0], len(names[0])
+	before, after := len(first), len(first)
+	for _, name := range names[1:] {
+		shortest = min(shortest, len(name))
+		before, after = min(before, len(name)), min(after, len(name))
+		for name[:before] != first[:before] {
+			before--
+		}
+		for name[len(name)-after:] != first[len(first)-after:] {
+			after--
+		}
+	}
+	before = min(before, max(0, shortest-1))
+	after = min(after, max(0, shortest-1-before))
+	if before > 0 {
+		out.Prefix = new(first[:before])
+	}
+	if after > 0 {
+		out.Suffix = new(first[len(first)-after:])
+	}
+	out.Roots = make([]string, len(names))
+	for i, name := range names {
+		out.Roots[i] = name[before : len(name)-after]
+	}
+	return out
+}
+
+// topology writes places as one slice over host names, of which what all begin and end with is written once: of a gang on
+// thousands of nodes they are most of its Workload. none for no places.
 func topology(places []core.Place) *kueue.TopologyAssignment {
 	if len(places) == 0 {
 		return nil
@@ -528,11 +568,9 @@ func topology(places []core.Place) *kueue.TopologyAssignment {
 		same = same && p.Count == places[0].Count
 	}
 	s := kueue.TopologyAssignmentSlice{
-		DomainCount: int32(len(places)), //nolint:gosec // bounded by the number of nodes
-		ValuesPerLevel: []kueue.TopologyAssignmentSliceLevelValues{
-			{Individual: &kueue.TopologyAssignmentSliceLevelIndividualValues{Roots: roots}},
-		},
-		PodCounts: kueue.TopologyAssignmentSlicePodCounts{Individual: counts},
+		DomainCount:    int32(len(places)), //nolint:gosec // bounded by the number of nodes
+		ValuesPerLevel: []kueue.TopologyAssignmentSliceLevelValues{{Individual: compressed(roots)}},
+		PodCounts:      kueue.TopologyAssignmentSlicePodCounts{Individual: counts},
 	}
 	if same {
 		s.PodCounts = kueue.TopologyAssignmentSlicePodCounts{Universal: &counts[0]}

@@ -214,6 +214,9 @@ func (a *asker) advice(
 		Queue:    v.Queue,
 		Nodes:    v.Nodes,
 		Detail:   v.Detail,
+		Level:    v.Level,
+		Instead:  v.Instead,
+		Affinity: v.Affinity,
 		Preempts: v.Preempts,
 	}
 	if !v.At.IsZero() {
@@ -249,7 +252,8 @@ func (a *asker) advice(
 func (a *asker) needs(w *kueue.Workload, k core.AdviceKind) right {
 	group := kueue.GroupVersion.Group
 	switch k {
-	case core.FewerPods, core.SmallerPods, core.Tolerate, core.DropSelector, core.RaisePriority, core.OtherQueue:
+	case core.FewerPods, core.SmallerPods, core.Tolerate, core.DropSelector, core.RaisePriority, core.OtherQueue,
+		core.RequireLevel, core.PreferLevel:
 		return ofJob(w)
 	case core.Uncordon, core.RepairNode:
 		return right{"patch", "", "nodes", ""}

@@ -245,6 +245,14 @@ func nodeFacts(f *core.NodeFacts) *v1beta2.NodeFacts {
 	}
 	if f.EvictionInVain {
 		to.EvictionInVain, to.Evictable = true, f.Evictable
+		if n := f.Nearest; n.Domain != "" {
+			to.Nearest = &v1beta2.NearestDomain{Level: n.Level, Domain: n.Domain, Fit: n.Fit, Usable: n.Usable}
+		}
+		for _, s := range f.Spared {
+			to.Spared = append(to.Spared, v1beta2.SparedCount{
+				Rule: string(s.Rule), Own: s.Own, Workloads: s.Workloads,
+			})
+		}
 	}
 	if f.Resource != "" {
 		to.Free, to.Largest, to.Need = quantity(

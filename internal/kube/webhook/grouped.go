@@ -232,7 +232,9 @@ func (h *groupedHandler) unheeded(o jobs.Object) []string {
 		return nil
 	}
 	templates := h.grouped.Admission.Templates(o)
-	return slices.Concat(h.grouped.Admission.Warnings(o), h.otherSchedulers(templates))
+	return slices.Concat(
+		h.grouped.Admission.Warnings(o), h.otherSchedulers(templates), unheededKAI(o, templates, true),
+	)
 }
 
 // otherSchedulers says which schedulers do not place the pods of a queued object.

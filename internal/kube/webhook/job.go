@@ -361,6 +361,7 @@ func (h *jobHandler) told( //nolint:revive // a fact about the job
 		before = was
 	}
 	out = append(out, unheededRetries(h.kind, before, job)...)
+	out = append(out, news(h.unheededKAI(was), h.unheededKAI(job))...)
 	if was == nil {
 		out = append(out, unheededGroups(h.kind, job)...)
 		told, err := h.unheededDomain(job)

@@ -252,6 +252,9 @@ func (h *podHandler) mutate(ctx context.Context, req admission.Request) admissio
 		return answer(req, wrong)
 	}
 	resp := e.response().WithWarnings(odd...)
+	if metav1.GetControllerOf(p) == nil { // else its author does not read it
+		resp = resp.WithWarnings(unheededKAI(p, nil, true)...)
+	}
 	if queue == "" {
 		resp = resp.WithWarnings(namesNoQueue(podmeta.GVK().Kind, req.Namespace))
 	}

@@ -214,4 +214,26 @@ func TestKAIPodGroupIsTold(t *testing.T) {
 	if again := b.kaiStatusIs(); again != got {
 		t.Errorf("after a restart it is told %s, was %s", again, got)
 	}
+
+	// Made anew while its pods run it is told the same, though nothing has changed for them.
+	if err := b.Client.Delete(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	anew := ofKAI(t, "blue", "{minMember: 2}")
+	anew.SetUID("anew")
+	if err := b.Client.Create(t.Context(), anew); err != nil {
+		t.Fatal(err)
+	}
+	step()
+	r, err := b.Reconcile(t.Context(), reconcile.Request{
+		NamespacedName: types.NamespacedName{Namespace: "blue", Name: "g"},
+	})
+	if err != nil || r.RequeueAfter <= 0 || r.RequeueAfter > kaiLook {
+		t.Errorf("it is looked at again after %v, %v, want within %v", r.RequeueAfter, err, kaiLook)
+	}
+	b.time.SetTime(b.time.Now().Add(kaiLook))
+	step()
+	if got := b.kaiStatusIs(); !strings.HasPrefix(got, "0/2/0/0") {
+		t.Errorf("made anew it is told %s", got)
+	}
 }
