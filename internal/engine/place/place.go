@@ -248,7 +248,7 @@ func (s *Nodes) choose(r Request) ([][]Spot, Shortage, bool) {
 		return spots, Shortage{}, true
 	}
 	turn := largestFirst(r.Sets)
-	if s.nearTogether(r, turn, spots) {
+	if s.pairNear(r, spots) || s.nearTogether(r, turn, spots) {
 		s.sortSpots(r.Sets, spots)
 		return spots, Shortage{}, true
 	}
