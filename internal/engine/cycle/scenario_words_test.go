@@ -443,7 +443,10 @@ func (s *script) job(key string, args []string) error {
 func refusals(text string) (out []core.NodeRefusal) {
 	for node, most := range split(text) { // sorted below
 		m, _ := strconv.Atoi(most)
-		out = append(out, core.NodeRefusal{Node: node, Most: int32(m), Why: "node(s) had volume node affinity conflict"})
+		out = append(
+			out,
+			core.NodeRefusal{Node: node, Most: int32(m), Why: "node(s) had volume node affinity conflict"},
+		)
 	}
 	slices.SortFunc(out, func(a, b core.NodeRefusal) int { return strings.Compare(a.Node, b.Node) })
 	return out
