@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
@@ -270,6 +271,60 @@ func (a *Auditor) nearest(w *audited) error {
 			)
 		}
 		return nil
+	}
+	return nil
+}
+
+// avoided checks that a set is on nodes that it avoids only where it has no place without them (P2).
+func (a *Auditor) avoided(w *audited) error {
+	if len(w.held.PodSets) != 1 || len(w.held.PodSets[0].Places) == 0 {
+		return nil
+	}
+	p, set := &w.held.PodSets[0], &w.told.PodSets[0]
+	request, levels, alone := a.alone(w)
+	if !onAny(p.Places, set.Filter.Avoided) || !alone && !set.Topology.Empty() ||
+		slices.ContainsFunc(set.Limits, func(l core.Limit) bool { return !l.PerNode() }) {
+		return nil
+	}
+	nodes := area{}
+	for name := range a.nodes { // each is counted
+		if n := a.slots(w, 0, name); n > 0 && !slices.Contains(set.Filter.Avoided, name) {
+			nodes[name] = n
+		}
+	}
+	required := slices.Index(levels, request.Required)
+	for _, level := range request.Parents {
+		required = max(required, slices.Index(levels, level))
+	}
+	for _, in := range a.within(nodes, levels, required) { // any will do
+		if room := a.holds(in, levels, required, request.Slices); room >= int64(p.Count) {
+			return fmt.Errorf(
+				"P2: pods of %s are on %v, of which it avoids %v, and others had room for %d",
+				p.Name, p.Places, set.Filter.Avoided, room,
+			)
+		}
+	}
+	return nil
+}
+
+// avoidanceKeepsNone checks that a workload that waits would do so without the nodes that it avoids, too: they are avoided
+// where that is possible (P9).
+func (a *Auditor) avoidanceKeepsNone(key core.Key, now time.Time) error {
+	w := a.workloads[key]
+	if !slices.ContainsFunc(w.told.PodSets, func(p core.PodSet) bool { return len(p.Filter.Avoided) > 0 }) {
+		return nil
+	}
+	b := a.copyFor(key, now)
+	if _, starts := b.try(); starts {
+		return nil // it waits because of others
+	}
+	told := &b.workloads[key].told
+	told.PodSets = slices.Clone(told.PodSets)
+	for i := range told.PodSets {
+		told.PodSets[i].Filter.Avoided = nil
+	}
+	if _, starts := b.try(); starts {
+		return fmt.Errorf("P9: %s waits only because it avoids nodes", key)
 	}
 	return nil
 }

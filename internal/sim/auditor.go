@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -250,7 +251,7 @@ func (a *Auditor) admit(d core.Admit) error {
 	if err := a.onNodes(w, nil); err != nil || !fresh {
 		return err
 	}
-	if err := a.nearest(w); err != nil {
+	if err := cmp.Or(a.nearest(w), a.avoided(w)); err != nil {
 		return fmt.Errorf("%s: %w", d.Key, err)
 	}
 	return nil

@@ -42,7 +42,11 @@ func newForest(r *rand.Rand, classes int) *forest {
 		for k := range 1 + r.IntN(4) {
 			var nodes []core.Node
 			for i := range 1 + r.IntN(4) {
-				n := machine(fmt.Sprintf("b%d-r%d-n%d", b, k, i), []core.Amount{0, 1, 2, 4, 5, 8, 8}[r.IntN(7)], core.NodeReady)
+				n := machine(
+					fmt.Sprintf("b%d-r%d-n%d", b, k, i),
+					[]core.Amount{0, 1, 2, 4, 5, 8, 8}[r.IntN(7)],
+					core.NodeReady,
+				)
 				n.Allocatable = n.Allocatable.With(core.CPU, []core.Amount{2, 4, 8, 16}[r.IntN(4)])
 				n.Labels = map[string]string{"block": fmt.Sprint("b", b), "rack": fmt.Sprintf("b%d-r%d", b, k)}
 				nodes = append(nodes, n)
@@ -74,98 +78,113 @@ func (f *forest) holds(n *core.Node, a, b int) bool {
 	return a+b <= int(n.Allocatable.Of(core.Pods))
 }
 
-// used is how many blocks and racks have pods.
-type used struct{ blocks, racks int }
+// used is how many blocks and racks have pods. As one number, blocks first: the less the better, and sums are sums.
+type used int32
 
-func (u used) less(o used) bool { return u.blocks < o.blocks || u.blocks == o.blocks && u.racks < o.racks }
+const (
+	oneRack  used = 1
+	oneBlock used = 1 << 8
+	noWay    used = -1
+)
 
-// ways is the fewest domains for each number of pods of both classes; nil where there is no way.
-type ways map[[2]int]used
+// ways is the fewest domains for each number of pods of both classes.
+type ways struct {
+	f  *forest
+	of []used
+}
 
-// join is every way to put some pods here and some there.
-func (w ways) join(o ways, counts [2]int) ways {
-	out := ways{}
-	for a, x := range w { // the least of all
-		for b, y := range o {
-			sum, is := [2]int{a[0] + b[0], a[1] + b[1]}, used{x.blocks + y.blocks, x.racks + y.racks}
-			if sum[0] > counts[0] || sum[1] > counts[1] {
-				continue
-			}
-			if was, has := out[sum]; !has || is.less(was) {
-				out[sum] = is
-			}
+func (f *forest) ways() ways {
+	w := ways{f, make([]used, (f.counts[0]+1)*(f.counts[1]+1))}
+	for i := range w.of[1:] {
+		w.of[1+i] = noWay
+	}
+	return w // no pods are nowhere
+}
+
+// each tells all numbers of pods for which there is a way.
+func (w ways) each(tell func(a, b, i int)) {
+	for i, u := range w.of {
+		if u != noWay {
+			tell(i/(w.f.counts[1]+1), i%(w.f.counts[1]+1), i)
 		}
 	}
+}
+
+func (w ways) keep(a, b int, u used) {
+	if i := a*(w.f.counts[1]+1) + b; a <= w.f.counts[0] && b <= w.f.counts[1] &&
+		(w.of[i] == noWay || u < w.of[i]) {
+		w.of[i] = u
+	}
+}
+
+// join is every way to put some pods here and some there.
+func (w ways) join(o ways) ways {
+	out := w.f.ways()
+	w.each(func(a, b, i int) {
+		o.each(func(k, m, j int) { out.keep(a+k, b+m, w.of[i]+o.of[j]) })
+	})
 	return out
 }
 
 // best tries every way to place the gang: the fewest domains in one rack, in one block and in all.
-func (f *forest) best() (rack, block, all ways) {
-	nothing := [2]int{}
-	rack, block, all = ways{}, ways{}, ways{nothing: {}} // no pods are nowhere
-	keep := func(in, from ways) {
-		for k, u := range from { // the least of all
-			if was, has := in[k]; !has || u.less(was) {
-				in[k] = u
-			}
-		}
-	}
+func (f *forest) best() (rack, block, all used) {
+	rack, block = noWay, noWay
+	last := (f.counts[0]+1)*(f.counts[1]+1) - 1 // all pods of both
+	anywhere := f.ways()
 	for _, racks := range f.blocks {
-		inBlock := ways{nothing: {}}
+		inBlock := f.ways()
 		for _, nodes := range racks {
-			inRack := ways{nothing: {}}
+			inRack := f.ways()
 			for i := range nodes {
-				on := ways{}
+				on := f.ways()
 				for a := range f.counts[0] + 1 {
 					for b := range f.counts[1] + 1 {
 						if f.holds(&nodes[i], a, b) {
-							on[[2]int{a, b}] = used{}
+							on.keep(a, b, 0)
 						}
 					}
 				}
-				inRack = inRack.join(on, f.counts)
+				inRack = inRack.join(on)
 			}
-			for k := range inRack {
-				if k != nothing {
-					inRack[k] = used{racks: 1}
-				}
+			inRack.each(func(_, _, i int) { inRack.of[i] += oneRack })
+			if inRack.of[0] = 0; inRack.of[last] != noWay {
+				rack = oneBlock + oneRack
 			}
-			for k := range inRack {
-				rack[k] = used{blocks: 1, racks: 1}
-			}
-			inBlock = inBlock.join(inRack, f.counts)
+			inBlock = inBlock.join(inRack)
 		}
-		for k, u := range inBlock {
-			if k != nothing {
-				inBlock[k] = used{blocks: 1, racks: u.racks}
-			}
+		inBlock.each(func(_, _, i int) { inBlock.of[i] += oneBlock })
+		if inBlock.of[0] = 0; inBlock.of[last] != noWay && (block == noWay || inBlock.of[last] < block) {
+			block = inBlock.of[last]
 		}
-		keep(block, inBlock)
-		all = all.join(inBlock, f.counts)
+		anywhere = anywhere.join(inBlock)
 	}
-	return rack, block, all
+	return rack, block, anywhere.of[last]
 }
 
 // gaps are how much more domains were used than had to be, of the widest level at which that is so.
 type gaps []float64
 
 func (g *gaps) add(got, best used) {
-	gap := 0.0
-	switch {
-	case got.blocks != best.blocks:
-		gap = float64(got.blocks-best.blocks) / float64(best.blocks)
-	case got.racks != best.racks:
-		gap = float64(got.racks-best.racks) / float64(best.racks)
+	more, of := got/oneBlock-best/oneBlock, best/oneBlock
+	if more == 0 {
+		more, of = got%oneBlock-best%oneBlock, best%oneBlock
 	}
-	*g = append(*g, gap)
+	*g = append(*g, float64(more)/float64(of))
 }
 
 func (g gaps) String() string {
 	slices.Sort(g)
 	at := func(share float64) float64 { return 100 * g[int(math.Ceil(share*float64(len(g))))-1] }
 	exact, _ := slices.BinarySearch(g, 1e-9)
-	return fmt.Sprintf("%d places, %.3f %% of them the best there is; more domains than there must be: mean %.3f %%, "+
-		"p99 %.1f %%, most %.0f %%", len(g), 100*float64(exact)/float64(len(g)), 100*g.mean(), at(0.99), at(1))
+	return fmt.Sprintf(
+		"%d places, %.3f %% of them the best there is; more domains than there must be: mean %.3f %%, "+
+			"p99 %.1f %%, most %.0f %%",
+		len(g),
+		100*float64(exact)/float64(len(g)),
+		100*g.mean(),
+		at(0.99),
+		at(1),
+	)
 }
 
 func (g gaps) mean() float64 {
@@ -185,7 +204,7 @@ func usedBy(spots [][]Spot) used {
 			racks[sp.Node.spec.Labels["rack"]] = true
 		}
 	}
-	return used{len(blocks), len(racks)}
+	return oneBlock*used(len(blocks)) + oneRack*used(len(racks)) //nolint:gosec // a few
 }
 
 // Gangs of one class are in as few domains as there is a way, and have a place where there is one; those of two classes,
@@ -193,7 +212,13 @@ func usedBy(spots [][]Spot) used {
 // every way to place them, in MLBATCH_TREES trees from seed MLBATCH_TREES_SEED.
 func TestTwoClassesAreNearlyTheBestThereIs(t *testing.T) {
 	t.Parallel()
-	trees, seed := setting(t, "MLBATCH_TREES", 300), uint64(setting(t, "MLBATCH_TREES_SEED", 1)) //nolint:gosec // a seed
+	trees, seed := setting(
+		t,
+		"MLBATCH_TREES",
+		300,
+	), uint64(
+		setting(t, "MLBATCH_TREES_SEED", 1),
+	) //nolint:gosec // a seed
 	topology := core.Topology{Levels: []string{"block", "rack"}}
 	for classes := 1; classes <= 2; classes++ {
 		t.Run(fmt.Sprint("classes: ", classes), func(t *testing.T) {
@@ -205,8 +230,8 @@ func TestTwoClassesAreNearlyTheBestThereIs(t *testing.T) {
 				f := newForest(r, classes)
 				inRack, inBlock, anywhere := f.best()
 				required := []string{"", "", "block", "rack"}[r.IntN(4)]
-				ways := map[string]ways{"": anywhere, "block": inBlock, "rack": inRack}[required]
-				best, has := ways[f.counts]
+				best := map[string]used{"": anywhere, "block": inBlock, "rack": inRack}[required]
+				has := best != noWay
 				request := Request{View: Free}
 				for k := range classes {
 					set := Set{Index: k, Count: int32(f.counts[k])} //nolint:gosec // a few

@@ -339,7 +339,8 @@ func (p *pair) merge(c, of *pairCurve) bool {
 					continue
 				}
 				to := out.at(a+k, b+m)
-				if is := (pairCost{has.plus(&more.cost), has.each + more.each}); out.costs[to].impossible() || is.less(&out.costs[to]) {
+				if is := (pairCost{has.plus(&more.cost), has.each + more.each}); out.costs[to].impossible() ||
+					is.less(&out.costs[to]) {
 					out.costs[to], from[to] = is, of.at(k, m)
 				}
 			}

@@ -669,7 +669,11 @@ func (f *finder) sharesBeside(top int32, want int64) []portion {
 
 // sharesBesideOf cuts pods, those that stay included, into equal shares for so many of some domains, those first in which
 // pods stay; nil if these have no room. Who may have either share gets a larger one first, or last.
-func (f *finder) sharesBesideOf(all []int32, k, pods int64, largerFirst bool) []portion { //nolint:revive // an order
+func (f *finder) sharesBesideOf(
+	all []int32,
+	k, pods int64,
+	largerFirst bool,
+) []portion { //nolint:revive // an order
 	unit := f.near.unit(f.near.balanced)
 	sizes := []int64{pods / unit / k * unit, pods/unit/k*unit + unit}
 	left := []int64{k - pods/unit%k, pods / unit % k} // shares of each size

@@ -86,6 +86,21 @@ func TestBrokenRulesOfPlacesAreNoticed(t *testing.T) {
 			}),
 			"does not hold",
 		},
+		"avoided nodes count as any": {
+			"a job is tried again where it failed, though there are other nodes",
+			workloads(func(_ *core.Workload, p *core.PodSet) { p.Filter.Avoided = nil }),
+			"of which it avoids",
+		},
+		"avoided nodes are refused": {
+			"a job waits for ever because it failed once on each node that there is",
+			workloads(func(_ *core.Workload, p *core.PodSet) {
+				p.Filter.Refused = nil
+				for _, name := range p.Filter.Avoided {
+					p.Filter.Refused = append(p.Filter.Refused, core.NodeRefusal{Node: name})
+				}
+			}),
+			"P9: ",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -111,7 +126,12 @@ func losing(nodes map[string]string, closes string, p core.PodSet) sim.World {
 	w := sim.World{Name: closes + " closes", Start: time.Unix(1_000_000, 0).UTC()}
 	w.Cluster.Start = sim.Always(10 * time.Second)
 	at := func(t time.Duration, ev core.Event) { w.Script = append(w.Script, sim.Op{At: t, Object: ev}) }
-	at(0, core.FlavorSet{Flavor: core.Flavor{Name: "x", Topology: core.Topology{Name: "t", Levels: []string{"rack"}}}})
+	at(
+		0,
+		core.FlavorSet{
+			Flavor: core.Flavor{Name: "x", Topology: core.Topology{Name: "t", Levels: []string{"rack"}}},
+		},
+	)
 	at(0, core.NamespaceSet{Namespace: core.Namespace{Name: "q"}})
 	at(0, core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: "q", Name: "q", Queue: "q"}})
 	at(0, core.QueueSet{Queue: core.Queue{Name: "q", Namespaces: &core.Selector{}, Groups: []core.ResourceGroup{{
