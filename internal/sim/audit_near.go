@@ -11,11 +11,11 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 )
 
-// How near to each other the pods of a gang are: an account that counts room anew for each question, by node and by the
-// labels of nodes, and shares nothing with the engine's.
+// How near to each other the pods of a gang are: an account that counts room anew for each question, by node and by
+// the labels of nodes, and shares nothing with the engine's.
 
-// promises notes what workloads were promised before a decision or after it, those that wait for others to go and those that
-// go elsewhere: nobody else is given that.
+// promises notes what workloads were promised before a decision or after it, those that wait for others to go and
+// those that go elsewhere: nobody else is given that.
 func (a *Auditor) promises(e *cycle.Engine) {
 	now := map[core.Key]core.Admission{}
 	for key := range a.workloads {
@@ -26,8 +26,8 @@ func (a *Auditor) promises(e *cycle.Engine) {
 	a.promisedBefore, a.promised = a.promised, now
 }
 
-// taken are the places on a node that others than a workload have, or were promised. Where it was promised others before
-// the decision than after it, both count: at most it is thought that there was less room than there was.
+// taken are the places on a node that others than a workload have, or were promised. Where it was promised others
+// before the decision than after it, both count: at most it is thought that there was less room than there was.
 func (a *Auditor) taken(w *audited, node string, count func(*core.PodSet, int32)) {
 	add := func(x *audited, adm *core.Admission) {
 		for i := range adm.PodSets[:min(len(adm.PodSets), len(x.told.PodSets))] {
@@ -106,8 +106,8 @@ func (a *Auditor) slots(w *audited, set int, name string) int64 {
 // area is nodes and for how many pods each has room.
 type area map[string]int64
 
-// holds is how many pods nodes that share a domain of a level may have, the slices of these pods observed: those without a
-// label that slices further down are about may have none.
+// holds is how many pods nodes that share a domain of a level may have, the slices of these pods observed: those
+// without a label that slices further down are about may have none.
 func (a *Auditor) holds(nodes area, levels []string, level int, slicesOf []core.PodSetSlice) int64 {
 	sum := int64(0)
 	if level == len(levels)-1 {
@@ -193,8 +193,8 @@ func (a *Auditor) alone(w *audited) (request core.TopologyRequest, levels []stri
 	return request, levels, len(levels) > 0
 }
 
-// nearest checks that the pods of a set that just got places are in one domain as narrow as there was one with room for
-// all, and have equal shares of domains where they should and these had room (P2).
+// nearest checks that the pods of a set that just got places are in one domain as narrow as there was one with room
+// for all, and have equal shares of domains where they should and these had room (P2).
 func (a *Auditor) nearest(w *audited) error {
 	request, levels, ok := a.alone(w)
 	if !ok {
@@ -307,8 +307,8 @@ func (a *Auditor) avoided(w *audited) error {
 	return nil
 }
 
-// avoidanceKeepsNone checks that a workload that waits would do so without the nodes that it avoids, too: they are avoided
-// where that is possible (P9).
+// avoidanceKeepsNone checks that a workload that waits would do so without the nodes that it avoids, too: they are
+// avoided where that is possible (P9).
 func (a *Auditor) avoidanceKeepsNone(key core.Key, now time.Time) error {
 	w := a.workloads[key]
 	if !slices.ContainsFunc(w.told.PodSets, func(p core.PodSet) bool { return len(p.Filter.Avoided) > 0 }) {
@@ -329,8 +329,8 @@ func (a *Auditor) avoidanceKeepsNone(key core.Key, now time.Time) error {
 	return nil
 }
 
-// equalShares is of how many domains of a level in another, two at least, pods can have equal shares: the fewest or, if
-// wide, the most; 0 if of none.
+// equalShares is of how many domains of a level in another, two at least, pods can have equal shares: the fewest or,
+// if wide, the most; 0 if of none.
 func (a *Auditor) equalShares( //nolint:revive // a fact
 	around area,
 	levels []string,
@@ -375,8 +375,8 @@ func onAny(places []core.Place, nodes []string) bool {
 	return slices.ContainsFunc(places, func(pl core.Place) bool { return slices.Contains(nodes, pl.Node) })
 }
 
-// beside checks that pods that were moved are as near to those that stay, and as far from them, as they must be: what holds
-// for those that stay holds for all (P2). Labels of nodes may have changed since those were placed.
+// beside checks that pods that were moved are as near to those that stay, and as far from them, as they must be: what
+// holds for those that stay holds for all (P2). Labels of nodes may have changed since those were placed.
 func (a *Auditor) beside(w *audited, before *core.Admission) error {
 	after := w.held
 	defer func() { w.held = after }()
@@ -435,8 +435,8 @@ func (a *Auditor) required(set *core.PodSet, p *core.PodSetAdmission) error {
 	return nil
 }
 
-// evenBeside checks that pods had equal shares of domains where they should, and still have where each of these domains has
-// room for what it had (P2).
+// evenBeside checks that pods had equal shares of domains where they should, and still have where each of these
+// domains has room for what it had (P2).
 func (a *Auditor) evenBeside(w *audited, before *core.Admission) error {
 	request, levels, ok := a.alone(w)
 	even := max(slices.Index(levels, request.Balanced), slices.Index(levels, request.Spread))

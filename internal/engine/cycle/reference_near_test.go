@@ -14,8 +14,9 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 )
 
-// nearWorld is a small cluster with racks in blocks and quota for all, and the naive account of it: which nodes there are,
-// what each job asks for, and which places it has. Every question is answered by trying every way to place the pods.
+// nearWorld is a small cluster with racks in blocks and quota for all, and the naive account of it: which nodes there
+// are, what each job asks for, and which places it has. Every question is answered by trying every way to place the
+// pods.
 type nearWorld struct {
 	t      *rapid.T
 	engine *cycle.Engine
@@ -64,8 +65,8 @@ func (x *nearWorld) in(name string, level int) string {
 	return out
 }
 
-// span is the narrowest level of which one domain has all pods, -1 for none; false if they are not as near as they must be,
-// or a slice is not whole.
+// span is the narrowest level of which one domain has all pods, -1 for none; false if they are not as near as they
+// must be, or a slice is not whole.
 func (x *nearWorld) span(p *core.PodSet, given map[string]int32) (span int, ok bool) {
 	span = -1
 	for level := range nearLevels {
@@ -172,8 +173,8 @@ func (x *nearWorld) tell(j *nearJob) {
 	x.apply(core.WorkloadSet{Workload: j.Workload})
 }
 
-// decide lets the engine decide, and compares step by step: who is admitted is in the narrowest domain that there is a way
-// for, who waits has none, and nobody is evicted who could go on.
+// decide lets the engine decide, and compares step by step: who is admitted is in the narrowest domain that there is a
+// way for, who waits has none, and nobody is evicted who could go on.
 func (x *nearWorld) decide() {
 	plan := x.engine.Decide(x.now)
 	fail := func(format string, args ...any) {
@@ -227,9 +228,9 @@ func (x *nearWorld) decide() {
 	}
 }
 
-// TestPlacesAgainstReference: with quota for all, nodes alone decide, and levels that are required, preferred or asked for by
-// slices. Against every way to place each job at the moment of the decision, while nodes come, fail and return and jobs
-// come and go: who has a place is given one, as narrow as there is one.
+// TestPlacesAgainstReference: with quota for all, nodes alone decide, and levels that are required, preferred or asked
+// for by slices. Against every way to place each job at the moment of the decision, while nodes come, fail and return
+// and jobs come and go: who has a place is given one, as narrow as there is one.
 func TestPlacesAgainstReference(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

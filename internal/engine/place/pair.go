@@ -7,14 +7,13 @@ import (
 	"strconv"
 )
 
-// A group of two pod sets, a leader and its workers for example, of which each alone is near may be far apart all the same:
-// the domains that are best for the one have no room for the other. Where nothing but room and nearness counts, both are
-// placed at the same time, as one set is (near.go): by the least cost of each number of pods of the one and of the other, from
-// nodes upwards. Where that takes too long they are placed one after the other.
+// A group of two pod sets, a leader and its workers for example, of which each alone is near may be far apart all the
+// same: the domains that are best for the one have no room for the other. Where nothing but room and nearness counts,
+// both are placed at the same time, as one set is (near.go): by the least cost of each number of pods of the one and
+// of the other, from nodes upwards. Where that takes too long they are placed one after the other.
 
-// maxPairMerges bounds the work of one search for two sets, in sums of two costs. Whether two sets fit is asked for each
-// workload that could be evicted for them.
-const maxPairMerges = 1 << 20
+// maxPairMerges bounds the work of one search for two sets, in sums of two costs.
+const maxPairMerges = 1 << 19
 
 // pair is a search for places of two sets.
 type pair struct {
@@ -75,8 +74,8 @@ func newPairCurve(a, b int32) *pairCurve {
 
 func (c *pairCurve) at(a, b int32) int32 { return a*(c.most[1]+1) + b }
 
-// pairNear places two sets of one group, as near to each other as there is a way; false if it is no such request, if there
-// is no place, or if it takes too long.
+// pairNear places two sets of one group, as near to each other as there is a way; false if it is no such request, if
+// there is no place, or if it takes too long.
 func (s *Nodes) pairNear(r Request, spots [][]Spot) bool {
 	if !r.pairs() {
 		return false
@@ -101,7 +100,8 @@ func (s *Nodes) pairNear(r Request, spots [][]Spot) bool {
 	return false
 }
 
-// pairs reports whether a request is two sets of one group of which nothing but room and nearness decides where they go.
+// pairs reports whether a request is two sets of one group of which nothing but room and nearness decides where they
+// go.
 func (r *Request) pairs() bool {
 	if len(r.Sets) != 2 || len(r.Kept)+len(r.Taken) > 0 || r.Sets[0].Group == "" ||
 		r.Sets[0].Group != r.Sets[1].Group {

@@ -48,10 +48,10 @@ func (p *gangPlugin) Bind(
 	return status
 }
 
-// refusedForGood reports whether the API server would refuse to bind a pod that is there to that node again: a rule of the
-// cluster has something against it, or the node is gone. It is told like a node's own refusal (refusal.go): the plan is
-// called back, those of the gang that are bound included, and the next one leaves the node out. That this process may bind
-// nothing at all, or that the namespace ends, says nothing about the node.
+// refusedForGood reports whether the API server would refuse to bind a pod that is there to that node again: a rule of
+// the cluster has something against it, or the node is gone. It is told like a node's own refusal (refusal.go): the
+// plan is called back, those of the gang that are bound included, and the next one leaves the node out. That this
+// process may bind nothing at all, or that the namespace ends, says nothing about the node.
 func refusedForGood(err error) bool {
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):

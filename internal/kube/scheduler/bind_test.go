@@ -122,8 +122,9 @@ func (r refusing) Bind(context.Context, fwk.CycleState, *corev1.Pod, string) *fw
 	return fwk.AsStatus(r.err)
 }
 
-// A pod that the API server will not bind to its planned node, however often it is asked, has its gang's plan called back:
-// which node it is and why is told as what nodes refuse themselves. What may pass is tried again, and nothing is told.
+// A pod that the API server will not bind to its planned node, however often it is asked, has its gang's plan called
+// back: which node it is and why is told as what nodes refuse themselves. What may pass is tried again, and nothing is
+// told.
 func TestBindThatIsRefusedForGoodIsTold(t *testing.T) {
 	waiting := onNode("a", "", corev1.PodPending)
 	bound := onNode("b", "n1", corev1.PodRunning)

@@ -155,8 +155,8 @@ func losing(nodes map[string]string, closes string, p core.PodSet) sim.World {
 	return w
 }
 
-// What must hold of places must hold of those that replace them: the rules are broken once a gang is placed, and the auditor
-// must notice; with the rules it has nothing to say.
+// What must hold of places must hold of those that replace them: the rules are broken once a gang is placed, and the
+// auditor must notice; with the rules it has nothing to say.
 func TestBrokenRulesOfReplacedPlacesAreNoticed(t *testing.T) {
 	racks := map[string]string{"a1": "a", "a2": "a", "b1": "b", "b2": "b", "b3": "b"}
 	for name, c := range map[string]struct {
