@@ -27,6 +27,9 @@ type Watch struct {
 	Advised Tally
 	// Log, if not nil, is told what the engine is told.
 	Log Log
+	// Mishear, if not nil, is what the engine is told instead of an event, which the auditor is told as it is: rules of
+	// the engine are broken with it on purpose.
+	Mishear func(core.Event) core.Event
 	// Look, if not nil, is shown the engine after each decision. It may ask and must not
 	// change anything.
 	Look func(*cycle.Engine, time.Time)
@@ -181,9 +184,13 @@ func (r *Run) decide() {
 	told := r.inbox
 	r.inbox, r.nudged = r.spare, false
 	for _, ev := range told {
-		r.engine.Apply(ev)
+		heard := ev
+		if r.watch.Mishear != nil {
+			heard = r.watch.Mishear(ev)
+		}
+		r.engine.Apply(heard)
 		if r.watch.Log != nil {
-			r.watch.Log.Event(ev)
+			r.watch.Log.Event(heard)
 		}
 		if r.audit != nil {
 			r.fail(r.audit.told(r.engine, ev))

@@ -77,6 +77,19 @@ func (v View) Told(k core.Key) (core.Workload, bool) {
 	return out, true
 }
 
+// Promised is what a workload gets once those have gone whom it waits for or, if it is to go elsewhere, its own pods; false
+// if it was promised nothing.
+func (v View) Promised(k core.Key) (core.Admission, bool) {
+	switch w := v.engine.workloads[k]; {
+	case w == nil:
+	case w.State() == reserved && w.admission != nil:
+		return *w.admission, true
+	case w.relocation != nil:
+		return *w.relocation.admission, true
+	}
+	return core.Admission{}, false
+}
+
 // Leaving are the workloads that were evicted and still hold something, the first that was first.
 func (v View) Leaving() []core.Key { return keysOf(v.engine.admissions.leaving) }
 
