@@ -126,3 +126,14 @@ func TestBadTraces(t *testing.T) {
 		}
 	}
 }
+
+// The promises hold while all of that happens, and no job is stopped for a hang that takes its steps in time.
+func TestPromisesHold(t *testing.T) {
+	for _, p := range Policies() {
+		w := World(&p, Draw(3, nodeCount, horizon), 5*time.Minute)
+		w.Horizon = 36 * time.Hour
+		if _, err := sim.New(w, sim.Watch{Check: true}).Finish(); err != nil {
+			t.Errorf("%s: %v", p.Name, err)
+		}
+	}
+}

@@ -49,7 +49,7 @@ func World(p *Policy, failures []Failure, checkpoint time.Duration) sim.World {
 	for _, q := range []struct {
 		name  string
 		nodes core.Amount
-	}{{trained.Namespace, jobNodes}, {"others", nodeCount - jobNodes}} {
+	}{{trained.Namespace, nodeCount}, {"others", 0}} {
 		w.Objects = append(w.Objects,
 			core.NamespaceSet{Namespace: core.Namespace{Name: q.name}},
 			core.QueueSet{Queue: core.Queue{
