@@ -38,6 +38,8 @@ type Steps struct {
 	Rule progress.Rule
 	// Takes is how long each one takes in truth.
 	Takes time.Duration
+	// Restarts is how often it is stopped for a hang at most; 0 is without limit.
+	Restarts int
 }
 
 // Recovery is how faults are noticed and what becomes of jobs then.
@@ -88,6 +90,7 @@ type faultState struct {
 
 	// For reports.
 	resets, replaced int
+	hangs            int           // stops because it hung
 	unseen           time.Duration // between faults and their notice
 }
 
@@ -241,6 +244,9 @@ func (r faults) look(j *job) {
 	began, now := r.world.Start.Add(time.Duration(j.since)), r.clock()
 	j.mark = progress.Advance(j.mark, began, now, r.told(j))
 	v := progress.Judge(s.Rule, began, r.world.Start.Add(time.Duration(r.watchedSince)), j.mark, now)
+	if v.Kind == progress.Hung && s.Restarts > 0 && j.hangs == s.Restarts {
+		return // it is only observed
+	}
 	if v.Kind != progress.Hung {
 		r.at(j, doLook, max(int64(v.Again.Sub(now)), 1))
 		return
@@ -252,6 +258,7 @@ func (r faults) look(j *job) {
 		r.suspects(j.at)
 	}
 	j.hung = true
+	j.hangs++
 	if j.stalled == 0 {
 		j.gen++ // what it does from now on counts for nothing
 		j.stalled = max(r.now, 1)
@@ -312,8 +319,9 @@ type Goodput struct {
 	// Wall is from its first start to its end, or to that of the run. Kept is for how long it worked and did not lose what
 	// came of it, Lost for how long it worked in vain, and Unseen how long it did not work before that was noticed.
 	Wall, Kept, Lost, Unseen time.Duration
-	// Evictions are stops of the whole job, Resets others, and Replaced are those after which pods got other nodes.
-	Evictions, Resets, Replaced int
+	// Evictions are stops of the whole job, of them Hangs because it hung; Resets are others, and Replaced those after
+	// which pods got other nodes.
+	Evictions, Hangs, Resets, Replaced int
 }
 
 // ETTR is the part of its time in which a job did work that counts (effective training time ratio).
@@ -336,7 +344,7 @@ func (r *Run) Goodput(key core.Key) Goodput {
 	}
 	g := Goodput{
 		Wall: time.Duration(end - j.started), Lost: j.lost, Unseen: j.unseen,
-		Kept: j.spec.Work - j.left, Evictions: j.evicted, Resets: j.resets, Replaced: j.replaced,
+		Kept: j.spec.Work - j.left, Evictions: j.evicted, Hangs: j.hangs, Resets: j.resets, Replaced: j.replaced,
 	}
 	if j.state == running {
 		g.Kept += r.faults().ran(j)
