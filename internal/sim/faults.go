@@ -60,9 +60,10 @@ type Recovery struct {
 	// is stopped as a whole.
 	BySteps  bool
 	Evidence Span
-	// Test, if not zero, has the node of a rank that was behind count as suspect until it was tested for so long.
-	// A node that is bad is found then.
-	Test time.Duration
+	// Suspect, if not zero, is for how long the node of a rank that was behind gets work only if nothing else fits. Tested
+	// has a test at the end of that find the nodes that are bad.
+	Suspect time.Duration
+	Tested  bool
 	// Halt is how long processes take to end in pods that stay, Pod how long the pods of one node take to
 	// start on another, and Load how long all processes take from their start to the first step.
 	Halt, Pod, Load Span
@@ -254,7 +255,7 @@ func (r faults) look(j *job) {
 	if r.audit != nil {
 		r.fail(inTime(j, r.watchedSince, r.now))
 	}
-	if j.at != nil && c.Test > 0 {
+	if j.at != nil && c.Suspect > 0 {
 		r.suspects(j.at)
 	}
 	j.hung = true
@@ -289,7 +290,7 @@ func inTime(j *job, watched, now int64) error {
 	return nil
 }
 
-// suspects has a node count as suspect until it was tested.
+// suspects has a node count as suspect for a while.
 func (r faults) suspects(f *Fault) {
 	n := r.cluster.nodes[f.Node]
 	if n == nil || n.gone || n.spec.State != core.NodeReady {
@@ -299,15 +300,15 @@ func (r faults) suspects(f *Fault) {
 	spec.State, spec.Why = core.NodeWarned, "a job hung there"
 	r.nodeLife().nodeSet(spec)
 	r.queue.push(
-		item{at: r.now + int64(r.world.Recovery.Test), kind: doTested, node: n, gen: n.gen, fault: f},
+		item{at: r.now + int64(r.world.Recovery.Suspect), kind: doTested, node: n, gen: n.gen, fault: f},
 	)
 }
 
-// tested is a suspect node after its test.
+// tested is a suspect node after its time, and perhaps its test.
 func (r faults) tested(n *node, f *Fault, gen uint32) {
 	switch {
 	case n.gone || gen != n.gen:
-	case f.Repair > 0:
+	case f.Repair > 0 && r.world.Recovery.Tested:
 		r.signals(n, f)
 	default:
 		r.nodeLife().nodeRepaired(n, gen)

@@ -35,7 +35,7 @@ const (
 	doNotice                  // it is noticed that job was stopped by a fault
 	doSignal                  // a fault of node shows
 	doLook                    // the steps of job are looked at
-	doTested                  // a suspect node was tested
+	doTested                  // the time of a suspect node is over
 )
 
 // idle reports whether an item of this kind cannot by itself keep a run going:

@@ -24,7 +24,7 @@ func HangingWorld(seed uint64) sim.World {
 			sim.FaultGPU: {Max: upTo(10 * time.Second)}, sim.FaultHost: {Min: time.Second, Max: 20 * time.Second},
 		},
 		Notice: sim.Span{Max: upTo(3 * time.Second)}, Watchdog: 20*time.Second + upTo(time.Minute),
-		Evidence: sim.Span{Max: upTo(3 * time.Second)}, Test: upTo(20 * time.Second), Halt: sim.Span{Max: time.Second},
+		Evidence: sim.Span{Max: upTo(3 * time.Second)}, Suspect: upTo(20 * time.Second), Tested: r.IntN(2) == 0, Halt: sim.Span{Max: time.Second},
 		Pod: sim.Span{Max: upTo(5 * time.Second)}, Load: sim.Span{Max: upTo(5 * time.Second)},
 	}
 	end, nodes := time.Duration(0), []string{}

@@ -84,7 +84,7 @@ func TestASecondNode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if kept := p.Name == "mlbatch"; kept != (r.Stops == 0) {
+		if kept := p.Recovery.BySteps; kept != (r.Stops == 0) {
 			t.Errorf("%s: stopped %d times, %d resets", p.Name, r.Stops, r.Resets)
 		}
 	}

@@ -44,6 +44,9 @@ func Policies() []Policy {
 	ours := Policy{Name: "mlbatch", KeepNodes: 5 * time.Minute, Recovery: recovery()}
 	ours.Recovery.BySteps = true
 	ours.Recovery.Evidence = sim.Span{Min: 2 * time.Second, Max: 30 * time.Second}
-	ours.Recovery.Test = 30 * time.Minute
-	return []Policy{full, one, quick, ours}
+	ours.Recovery.Suspect = time.Hour
+	tested := ours
+	tested.Name = "the same, suspects tested"
+	tested.Recovery.Suspect, tested.Recovery.Tested = 30*time.Minute, true
+	return []Policy{full, one, quick, ours, tested}
 }
