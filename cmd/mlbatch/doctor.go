@@ -44,8 +44,8 @@ what does not work (error), what does not do what it seems to (warning) and what
 whom it may evict, how much it borrows and lends.
 
 What you may not read is named, and rules that need it are not asked. "mlbatch check" looks at
-quotas and jobs. Exit code 1 says that something was found: warnings or errors, unless --fail-on
-says otherwise.
+quotas and jobs; docs/runbook.md says what to do about events and reasons. Exit code 1 says that
+something was found: warnings or errors, unless --fail-on says otherwise.
 
 Nothing is changed. A job is created as a trial ("dry run"), which the API server passes through
 all webhooks and does not keep: whether it is held tells whether they answer.`,

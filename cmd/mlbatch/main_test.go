@@ -779,6 +779,24 @@ func TestExitCodes(t *testing.T) {
 			exitUsage,
 			"--trace",
 		},
+		"failures alone": {
+			"they are the list of another flag",
+			[]string{"simulate", "--failures", "x.csv"},
+			exitUsage,
+			"give both",
+		},
+		"goodput of a world": {
+			"it has one",
+			[]string{"simulate", "--goodput", "x.yaml"},
+			exitUsage,
+			"a world of its own",
+		},
+		"failures none": {
+			"names the path",
+			[]string{"simulate", "--goodput", "--failures", filepath.Join(empty, "none.csv")},
+			exitFailure,
+			"no such file",
+		},
 		"flights format": {
 			"lists them",
 			[]string{"simulate", "--from-flights", empty, "-o", "xml"},

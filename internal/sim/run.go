@@ -56,6 +56,8 @@ type Run struct {
 	broken          error
 	// cache is what the process knows of pods, if they exist one by one.
 	cache ObjectCache
+	// watchedSince is when the process began that looks at steps.
+	watchedSince int64
 }
 
 // maxRounds bounds how often the engine may decide at one moment: in a cluster
@@ -300,6 +302,8 @@ func (r *Run) happenToPods(x item) {
 		r.tenants().collects(x.job)
 	case doCollectPods:
 		r.tenants().collectsPods(x.job)
+	case doNotice, doSignal, doLook, doTested:
+		r.faults().happen(x)
 	default:
 	}
 }
@@ -338,6 +342,8 @@ func (r *Run) op(o *Op) {
 		r.cluster.refuseNext = true
 	case o.Act != nil:
 		r.tenants().acts(o.Act)
+	case o.Fault != nil:
+		r.faults().fails(o.Fault)
 	}
 }
 
@@ -373,6 +379,7 @@ func (r *Run) restart() {
 	e.process++ // what the old one was about to be told is lost
 	r.inbox = r.inbox[:0]
 	r.startEngine()
+	r.watchedSince = r.now
 	if r.audit != nil {
 		r.audit.restarted()
 	}

@@ -37,6 +37,8 @@ type World struct {
 	Unit    string
 	Cluster ClusterModel
 	Faults  Faults
+	// Recovery, if not nil, is what becomes of jobs under which something fails (Op.Fault).
+	Recovery *Recovery
 }
 
 // Team is a queue as reports show it.
@@ -96,6 +98,8 @@ type Job struct {
 	// exist one by one.
 	Grace time.Duration
 	Eager bool
+	// Steps, if not nil, are the steps that it tells of; only in worlds with Recovery.
+	Steps *Steps
 }
 
 // Op is one thing that happens to the world. Exactly one of the fields after At
@@ -119,6 +123,8 @@ type Op struct {
 	Refuse bool
 	// Act is a tenant at work.
 	Act *Act
+	// Fault is something that fails on a node; only in worlds with Recovery.
+	Fault *Fault
 }
 
 // JobEdit is an edit of a job.

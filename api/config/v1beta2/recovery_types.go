@@ -35,7 +35,7 @@ const (
 
 // HealthSource says how bad something is that a source says of a node.
 type HealthSource struct {
-	// Source is Condition, Taint, Label, Check or Device.
+	// Source is Condition, Taint, Label, Check, Device or Hang.
 	Source string `json:"source"`
 
 	// Name of the condition, taint, check or resource; one that ends with * is that of all that begin so.

@@ -349,7 +349,9 @@ func atLeast(at *field.Path, n *int32, low int32) field.ErrorList {
 }
 
 // Sources and severities of findings on nodes.
-func healthSources() []string    { return []string{"Condition", "Taint", "Label", "Check", "Device"} }
+func healthSources() []string {
+	return []string{"Condition", "Taint", "Label", "Check", "Device", "Hang"}
+}
 func healthSeverities() []string { return []string{"Ignored", "Warned", "Failed", "Fatal"} }
 
 // healthLabel is judged without rules.
@@ -397,7 +399,7 @@ func validateNodeHealth(n *NodeHealth, at *field.Path) field.ErrorList {
 				field.Forbidden(at.Child("resource"), "checks and devices say it themselves: leave it out"),
 			)
 		}
-		if s.Status != "" && (s.Source == "Check" || s.Source == "Device") {
+		if s.Status != "" && slices.Contains([]string{"Check", "Device", "Hang"}, s.Source) {
 			errs = append(
 				errs,
 				field.Forbidden(at.Child("status"), "only conditions, taints and labels have one: leave it out"),

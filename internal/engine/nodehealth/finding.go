@@ -30,7 +30,7 @@ const (
 
 // Sources are all of them.
 func Sources() []Source {
-	return []Source{SourceCondition, SourceTaint, SourceLabel, SourceCheck, SourceDevice}
+	return []Source{SourceCondition, SourceTaint, SourceLabel, SourceCheck, SourceDevice, SourceHang}
 }
 
 // Severity says how bad a finding is.

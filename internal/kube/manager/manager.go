@@ -348,6 +348,11 @@ func Run(ctx context.Context, opts Options) error {
 		}
 	}
 	if err := mgr.GetFieldIndexer().IndexField(
+		ctx, &kueue.Workload{}, healthcontroller.HangIndex, healthcontroller.IndexHangs,
+	); err != nil {
+		return fmt.Errorf("index workloads by hangs: %w", err)
+	}
+	if err := mgr.GetFieldIndexer().IndexField(
 		ctx,
 		&kueue.Workload{},
 		admission.JobIndex,

@@ -91,7 +91,7 @@ func Evict(w *kueue.Workload, next *kueue.WorkloadStatus, now time.Time, e Evict
 	if !stopped {
 		count(next, reason, cause)
 		endAttempt(w, next, now, e)
-		if reason == kueue.ReasonNodeFailures { // others name nodes, too: those of ranks that were behind
+		if reason == kueue.ReasonNodeFailures || reason == kueue.ReasonHang { // of a hang, that of the rank that was behind
 			avoid(w, next, now, e.Nodes)
 		}
 	}

@@ -53,7 +53,7 @@ func IndexDevices(o client.Object) []string {
 
 // Options are what the controller works with.
 type Options struct {
-	// Client reads from a cache with DeviceIndex, and writes.
+	// Client reads from a cache with DeviceIndex and HangIndex, and writes.
 	Client   client.Client
 	Clock    clock.Clock
 	Recorder events.EventRecorder
@@ -69,7 +69,7 @@ type Options struct {
 	Count func(states map[nodehealth.State]int, held map[string]int, into []nodehealth.State)
 }
 
-// SetupWithManager adds the controller to the manager. It needs list and watch on nodes, pods and resourceflavors,
+// SetupWithManager adds the controller to the manager. It needs list and watch on nodes, pods, workloads and resourceflavors,
 // create and patch on events, and list, watch, create and patch on configmaps in its namespace; to act, patch on nodes
 // and nodes/status as well (convert.NodesRole).
 func SetupWithManager(mgr manager.Manager, o Options) error {
@@ -102,7 +102,7 @@ func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		return reconcile.Result{}, err
 	}
 	now := r.Clock.Now().UTC().Truncate(time.Second)
-	nodes, patients, err := r.patients(ctx, now)
+	nodes, patients, lapses, err := r.patients(ctx, now)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -122,6 +122,9 @@ func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	r.tellUnknown(ctx, v.Unknown)
 	err = r.act(ctx, nodes, v.Healths, now)
 	result := reconcile.Result{}
+	if v.Next.IsZero() || !lapses.IsZero() && lapses.Before(v.Next) {
+		v.Next = lapses
+	}
 	if !v.Next.IsZero() {
 		result.RequeueAfter = max(v.Next.Sub(r.Clock.Now()), time.Second)
 	}
@@ -168,14 +171,15 @@ func (r *reconciler) read(ctx context.Context) (*corev1.ConfigMap, error) {
 	return &m, nil
 }
 
-// patients are all nodes with what is found on them.
+// patients are all nodes with what is found on them, and when something of that lapses by itself; zero for never.
 func (r *reconciler) patients(
 	ctx context.Context,
 	now time.Time,
-) ([]corev1.Node, []nodehealth.Patient, error) {
+) ([]corev1.Node, []nodehealth.Patient, time.Time, error) {
+	var never time.Time
 	var all kueue.ResourceFlavorList
 	if err := r.Client.List(ctx, &all); err != nil {
-		return nil, nil, fmt.Errorf("list flavors: %w", err)
+		return nil, nil, never, fmt.Errorf("list flavors: %w", err)
 	}
 	flavors := make([]core.Flavor, len(all.Items))
 	for i := range all.Items {
@@ -185,7 +189,7 @@ func (r *reconciler) patients(
 	if err := r.Client.List(
 		ctx, &pods, client.MatchingFields{DeviceIndex: DeviceUnhealthy}, client.UnsafeDisableDeepCopy,
 	); err != nil {
-		return nil, nil, fmt.Errorf("list pods with unhealthy devices: %w", err)
+		return nil, nil, never, fmt.Errorf("list pods with unhealthy devices: %w", err)
 	}
 	on := map[string][]*corev1.Pod{}
 	for i := range pods.Items {
@@ -194,7 +198,11 @@ func (r *reconciler) patients(
 	}
 	var nodes corev1.NodeList
 	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, nil, fmt.Errorf("list nodes: %w", err)
+		return nil, nil, never, fmt.Errorf("list nodes: %w", err)
+	}
+	hung, lapses, err := r.hangs(ctx, now)
+	if err != nil {
+		return nil, nil, never, err
 	}
 	patients := make([]nodehealth.Patient, len(nodes.Items))
 	for i := range nodes.Items {
@@ -206,9 +214,12 @@ func (r *reconciler) patients(
 			r.told[key] = true
 			log.FromContext(ctx).Error(err, "A report of checks says nothing", "node", n.Name)
 		}
+		if f, is := hung[n.Name]; is {
+			p.Add(r.Policy.Rules, f)
+		}
 		patients[i] = p
 	}
-	return nodes.Items, patients, nil
+	return nodes.Items, patients, lapses, nil
 }
 
 // write stores what changed. It fails if somebody else has written since: the breaker counts by what is stored.

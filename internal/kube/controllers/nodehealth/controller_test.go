@@ -68,6 +68,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w.c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, flavor("gpus"))...).
 		WithStatusSubresource(&corev1.Node{}).
 		WithIndex(&corev1.Pod{}, DeviceIndex, IndexDevices).
+		WithIndex(&kueue.Workload{}, HangIndex, IndexHangs).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 				if err := count(o); err != nil {

@@ -34,6 +34,7 @@ func sources(main, memory cache.Cache) []source.Source {
 		source.Kind(main, &corev1.Pod{}, soon[*corev1.Pod](), devicesChanged()),
 		source.Kind(main, &kueue.ResourceFlavor{}, soon[*kueue.ResourceFlavor](),
 			predicate.TypedGenerationChangedPredicate[*kueue.ResourceFlavor]{}),
+		source.Kind(main, &kueue.Workload{}, soon[*kueue.Workload](), hangsChanged()),
 		source.Kind(memory, &corev1.ConfigMap{}, soon[*corev1.ConfigMap]()),
 	}
 }

@@ -506,8 +506,8 @@ func (r *reconciler) find(ctx context.Context, l *look, reports []progress.Repor
 	if l.note.mark.None() {
 		p.Expected = l.rule.First
 	}
-	if behind := progress.Behind(reports); len(behind) > 0 {
-		p.Slowest = &view.Slowest{Rank: behind[0].Rank, Pod: behind[0].Pod, Node: behind[0].Node}
+	if s, is := progress.Straggler(reports); is {
+		p.Slowest = &view.Slowest{Rank: s.Rank, Pod: s.Pod, Node: s.Node}
 	}
 	text := view.ProgressText(&p)
 	next := workloadlifecycle.Progressing(l.w, metav1.ConditionFalse, kueue.ReasonNoProgress, text, l.now)
