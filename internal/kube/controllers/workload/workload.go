@@ -66,6 +66,7 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 		For(&kueue.Workload{}).
 		Watches(&kueue.Workload{}, handler.Funcs{UpdateFunc: r.tellAnswers}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(workloadOfPod), admission.PodsEnding()).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(workloadOfPod), acknowledgements()).
 		Watches(&kueue.WorkloadPriorityClass{}, handler.EnqueueRequestsFromMapFunc(r.ofClass)).
 		Watches(&kueue.ClusterQueue{}, handler.EnqueueRequestsFromMapFunc(r.ofClusterQueue), rulesChanged()).
 		Watches(&kueue.LocalQueue{}, handler.EnqueueRequestsFromMapFunc(r.ofLocalQueue), rulesChanged()).
@@ -114,6 +115,8 @@ func (r *reconciler) do(ctx context.Context, w *kueue.Workload, next workloadlif
 		return apply.Unpin(ctx, r.Client, w)
 	case next.StopPods:
 		return r.stopPods(ctx, w)
+	case next.Tell != nil:
+		return r.tellPods(ctx, w, *next.Tell)
 	case next.Priority != nil:
 		is := w.DeepCopy()
 		is.Spec.Priority = next.Priority
@@ -200,6 +203,9 @@ func (r *reconciler) gather(
 		return f, false, err
 	}
 	f.LivePods = pods.Live
+	if err := r.seeNotice(ctx, &f); err != nil {
+		return f, false, err
+	}
 	if w.DeletionTimestamp != nil || convert.Finished(w) {
 		return f, true, nil
 	}
