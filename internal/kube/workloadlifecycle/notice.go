@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
 // A workload that asks for it runs on for a while after it was evicted, so that its pods can save what they have done:
@@ -33,18 +34,9 @@ func AskedNotice(said string, most time.Duration) string {
 	return d.String()
 }
 
-// noticeOf is how long a workload runs on.
-func noticeOf(w *kueue.Workload) time.Duration {
-	d, err := time.ParseDuration(w.Annotations[kueue.StopNoticeAnnotation])
-	if err != nil || d < 0 {
-		return 0
-	}
-	return d
-}
-
 // beginNotice writes, with an eviction, that a workload runs on for a while. One that hangs saves nothing.
 func beginNotice(w *kueue.Workload, next *kueue.WorkloadStatus, now time.Time, e Eviction) {
-	d := noticeOf(w)
+	d := convert.StopNotice(w)
 	if isTrue(w, kueue.WorkloadEvicted) { // it has had its time, or has it still
 		return
 	}
@@ -62,12 +54,13 @@ func beginNotice(w *kueue.Workload, next *kueue.WorkloadStatus, now time.Time, e
 // RunsOnUntil is until when an evicted workload may run on, zero if its pods are to be stopped. most is what the
 // installation allows.
 func RunsOnUntil(w *kueue.Workload, most time.Duration, now time.Time) time.Time {
-	c := condition(w, kueue.WorkloadStopNotice)
-	if c == nil || c.Status != metav1.ConditionTrue || !isTrue(w, kueue.WorkloadEvicted) ||
-		w.Status.Admission == nil || w.DeletionTimestamp != nil {
-		return time.Time{}
+	end := convert.RunsOnUntil(w)
+	if end.IsZero() {
+		return end
 	}
-	end := c.LastTransitionTime.Add(min(noticeOf(w), most))
+	if asked := convert.StopNotice(w); asked > most {
+		end = end.Add(most - asked)
+	}
 	if !end.After(now) {
 		return time.Time{}
 	}
