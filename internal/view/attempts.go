@@ -476,6 +476,12 @@ func FailPods(
 ) {
 	e := EvidenceOf(pod, node)
 	Adopt(a, pod, rank)
+	if _, t := Culprit(
+		pod,
+	); a.Ready == nil && t != nil && !t.StartedAt.IsZero() &&
+		!t.StartedAt.Before(&a.Start) {
+		a.Ready = new(t.StartedAt)
+	}
 	EndAttempt(a, at, core.CategoryOf(e), reasonOf(e), message)
 }
 
