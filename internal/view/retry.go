@@ -26,10 +26,18 @@ func FailureOf(pod *corev1.Pod, node core.NodeTrouble, job metav1.Object, began,
 	return out
 }
 
-// Saved reports whether a job told of a checkpoint since some time.
+// Saved reports whether a job, or a pod of it, told of a checkpoint since some time.
 func Saved(job metav1.Object, since, now time.Time) bool {
-	t := readMoment(job.GetAnnotations()[history.CheckpointAnnotation])
-	return t != nil && t.After(since) && !t.After(now)
+	t := LastCheckpoint(job)
+	return t.After(since) && !t.After(now)
+}
+
+// LastCheckpoint is what a job, or a pod of it, says of its last checkpoint; zero if nothing, or nothing that makes sense.
+func LastCheckpoint(o metav1.Object) time.Time {
+	if t := readMoment(o.GetAnnotations()[history.CheckpointAnnotation]); t != nil {
+		return t.Time
+	}
+	return time.Time{}
 }
 
 // oneFault is within what time disruptions of pods that are replaced one by one are one: a rack or a switch that fails

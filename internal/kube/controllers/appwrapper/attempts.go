@@ -71,6 +71,9 @@ func (a *attempt) told(ctx context.Context) *metav1.Condition {
 		view.EndAttempt(&ended, now, core.CategoryUnknown, a.step.ResetReason, unhealthy.Message)
 	}
 	view.NoteCheckpoint(&ended, a.w, now)
+	for i := range a.pods {
+		view.NoteCheckpoint(&ended, &a.pods[i], now)
+	}
 	all := view.AddAttempt(view.RestartedAttempts(a.w), ended)
 	return &metav1.Condition{
 		Type: kueue.WorkloadAttempts, Status: metav1.ConditionTrue,

@@ -407,7 +407,7 @@ func stopEvicted(s facts) (step, error) {
 	if next == nil {
 		return step{again: again.Sub(s.now)}, nil
 	}
-	workloadlifecycle.NoteCheckpoint(s.workload, next, s.job, s.now)
+	workloadlifecycle.NoteCheckpoint(s.workload, next, s.now, s.job, s.workload)
 	if next.Admission != nil { // it keeps it for a while
 		return step{status: next}, nil
 	}

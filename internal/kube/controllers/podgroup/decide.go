@@ -340,6 +340,7 @@ func (s *facts) stopped() step {
 	if next == nil {
 		return step{again: again.Sub(s.now)}
 	}
+	workloadlifecycle.NoteCheckpoint(s.workload, next, s.now, s.workload)
 	return step{status: next}
 }
 

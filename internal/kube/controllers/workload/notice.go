@@ -6,31 +6,35 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
+	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // longestReason is how much of the reason a pod is told: it is read by a program, or printed into a log.
 const longestReason = 1024
 
-// acknowledgements lets through pods that say that their job may be stopped.
-func acknowledgements() builder.Predicates { return builder.WithPredicates(acknowledging()) }
+// tellings lets through pods that say that their job may be stopped, or of a checkpoint.
+func tellings() builder.Predicates { return builder.WithPredicates(telling()) }
 
-func acknowledging() predicate.Funcs {
-	said := func(o client.Object) bool { return o.GetAnnotations()[kueue.StopAcknowledgedAnnotation] == "true" }
+func telling() predicate.Funcs {
 	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
-		UpdateFunc:  func(e event.UpdateEvent) bool { return said(e.ObjectNew) && !said(e.ObjectOld) },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			was, is := e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()
+			const agreed, saved = kueue.StopAcknowledgedAnnotation, history.CheckpointAnnotation
+			return is[agreed] == "true" && was[agreed] != "true" || is[saved] != was[saved]
+		},
 	}
 }
 
@@ -55,9 +59,9 @@ func (r *reconciler) podsOf(ctx context.Context, w *kueue.Workload) ([]*corev1.P
 	return out, nil
 }
 
-// seeNotice adds what the pods of a Workload say that runs on before it is stopped.
-func (r *reconciler) seeNotice(ctx context.Context, f *workloadlifecycle.Facts) error {
-	if !apimeta.IsStatusConditionTrue(f.Workload.Status.Conditions, kueue.WorkloadStopNotice) {
+// seeTold adds what the pods of a Workload say of their checkpoints and, if it runs on before it is stopped, of that.
+func (r *reconciler) seeTold(ctx context.Context, f *workloadlifecycle.Facts) error {
+	if !convert.Admitted(f.Workload) {
 		return nil
 	}
 	pods, err := r.podsOf(ctx, f.Workload)
@@ -66,6 +70,9 @@ func (r *reconciler) seeNotice(ctx context.Context, f *workloadlifecycle.Facts) 
 	}
 	at := workloadlifecycle.RunsOnUntil(f.Workload, f.Config.MaxStopNotice, f.Now).UTC().Format(time.RFC3339)
 	for _, p := range pods {
+		if t := view.LastCheckpoint(p); t.After(f.Checkpoint) && !t.After(f.Now) {
+			f.Checkpoint = t
+		}
 		if p.Status.Phase == corev1.PodRunning {
 			f.Running++
 		}

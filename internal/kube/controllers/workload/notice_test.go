@@ -6,9 +6,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 )
@@ -57,10 +59,10 @@ func TestNotice(t *testing.T) {
 	answer := read("p")
 	was := answer.DeepCopy()
 	answer.Annotations[kueue.StopAcknowledgedAnnotation] = "true"
-	if !acknowledging().Update(event.UpdateEvent{ObjectOld: was, ObjectNew: answer}) {
+	if !telling().Update(event.UpdateEvent{ObjectOld: was, ObjectNew: answer}) {
 		t.Error("an answer wakes nobody")
 	}
-	if acknowledging().Update(event.UpdateEvent{ObjectOld: answer, ObjectNew: answer}) {
+	if telling().Update(event.UpdateEvent{ObjectOld: answer, ObjectNew: answer}) {
 		t.Error("each change of a pod that has answered wakes somebody")
 	}
 	if err := b.Client.Update(t.Context(), answer); err != nil {
@@ -90,5 +92,47 @@ func TestNoticeOverwritesNoAnswer(t *testing.T) {
 	}
 	if err := b.tell(t.Context(), stale[0], "2026-01-01T00:00:00Z", "for another"); err == nil {
 		t.Error("what the pod answered was overwritten")
+	}
+}
+
+// TestCheckpointsOfPodsAreNoted: a pod or the job tells of a checkpoint, and the last one that can be true is noted on the
+// Workload, which is there when the pods are gone.
+func TestCheckpointsOfPodsAreNoted(t *testing.T) {
+	at := func(d time.Duration) string { return now.Add(d).UTC().Format(time.RFC3339) }
+	for _, tc := range []struct{ why, pod, job, noted, want string }{
+		{"a pod tells", at(-time.Minute), "", "", at(-time.Minute)},
+		{"the job tells", "", at(-time.Minute), "", at(-time.Minute)},
+		{"both do, and the later one counts", at(-2 * time.Minute), at(-time.Minute), "", at(-time.Minute)},
+		{"a pod tells of the future", at(time.Minute), "", "", ""},
+		{"a pod tells of another attempt", at(-2 * time.Hour), "", "", ""},
+		{"it is no time", "yesterday", "", "", ""},
+		{"it was noted a moment ago", at(-time.Minute), "", at(-70 * time.Second), at(-70 * time.Second)},
+		{"it goes back", at(-5 * time.Minute), "", at(-time.Minute), at(-time.Minute)},
+	} {
+		w := of("Job", "batch/v1", "train")
+		for i := range w.Status.Conditions {
+			w.Status.Conditions[i].LastTransitionTime = metav1.NewTime(now.Add(-time.Hour))
+		}
+		say := func(o client.Object, text string) {
+			if text == "" {
+				return
+			}
+			all := o.GetAnnotations()
+			if all == nil {
+				all = map[string]string{}
+			}
+			all[history.CheckpointAnnotation] = text
+			o.SetAnnotations(all)
+		}
+		job, p := train(), pod()
+		say(job, tc.job)
+		say(p, tc.pod)
+		say(w, tc.noted)
+		b := newBench(t, w, job, p)
+		b.look()
+		is, _ := b.look()
+		if got := is.Annotations[history.CheckpointAnnotation]; got != tc.want {
+			t.Errorf("%s: noted is %q, want %q", tc.why, got, tc.want)
+		}
 	}
 }
