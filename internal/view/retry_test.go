@@ -146,3 +146,35 @@ func TestFailuresOfPods(t *testing.T) {
 		}
 	}
 }
+
+// TestLastCheckpointCounts: of what a job and its pods tell of checkpoints, the last one in the attempt counts, in whatever
+// order they are asked; one of another attempt or of the future does not.
+func TestLastCheckpointCounts(t *testing.T) {
+	at := func(minute int) time.Time { return time.Unix(int64(minute)*60, 0).UTC() }
+	said := func(minute int) metav1.Object {
+		return &metav1.ObjectMeta{Annotations: map[string]string{
+			history.CheckpointAnnotation: at(minute).Format(time.RFC3339),
+		}}
+	}
+	for _, c := range []struct {
+		say  []int
+		lost int64 // minutes
+	}{
+		{nil, 60},
+		{[]int{40}, 30},
+		{[]int{40, 50}, 20},
+		{[]int{50, 40}, 20},
+		{[]int{5}, 60},
+		{[]int{200}, 60},
+		{[]int{200, 40, 5}, 30},
+	} {
+		a := history.Attempt{Start: metav1.NewTime(at(10)), GPUs: 2}
+		EndAttempt(&a, at(70), core.CategoryPreemption, "", "")
+		for _, minute := range c.say {
+			NoteCheckpoint(&a, said(minute), at(70))
+		}
+		if want := c.lost * 60 * a.GPUs; a.LostGPUSeconds != want {
+			t.Errorf("checkpoints at %v: %d GPU seconds lost, want %d", c.say, a.LostGPUSeconds, want)
+		}
+	}
+}
