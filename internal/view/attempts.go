@@ -83,11 +83,12 @@ func EndAttempt(a *history.Attempt, at time.Time, category core.Category, reason
 	account(a, at)
 }
 
-// NoteCheckpoint says of an attempt that ended by then what its job says of its last checkpoint. One before the
-// attempt began, or of the future, saves nothing of it.
+// NoteCheckpoint says of an attempt that ended by then what its job, or a pod of it, says of its last checkpoint. One
+// before the attempt began, or of the future, saves nothing of it; of several the last one counts.
 func NoteCheckpoint(a *history.Attempt, job metav1.Object, now time.Time) {
 	t := readMoment(job.GetAnnotations()[history.CheckpointAnnotation])
-	if t == nil || a.End == nil || !t.After(a.Start.Time) || t.After(now) {
+	if t == nil || a.End == nil || !t.After(a.Start.Time) || t.After(now) ||
+		a.Checkpoint != nil && !t.After(a.Checkpoint.Time) {
 		return
 	}
 	a.Checkpoint = t
@@ -476,6 +477,12 @@ func FailPods(
 ) {
 	e := EvidenceOf(pod, node)
 	Adopt(a, pod, rank)
+	if _, t := Culprit(
+		pod,
+	); a.Ready == nil && t != nil && !t.StartedAt.IsZero() &&
+		!t.StartedAt.Before(&a.Start) {
+		a.Ready = new(t.StartedAt)
+	}
 	EndAttempt(a, at, core.CategoryOf(e), reasonOf(e), message)
 }
 

@@ -26,39 +26,53 @@ func FailureOf(pod *corev1.Pod, node core.NodeTrouble, job metav1.Object, began,
 	return out
 }
 
-// Saved reports whether a job told of a checkpoint since some time.
+// Saved reports whether a job, or a pod of it, told of a checkpoint since some time.
 func Saved(job metav1.Object, since, now time.Time) bool {
-	t := readMoment(job.GetAnnotations()[history.CheckpointAnnotation])
-	return t != nil && t.After(since) && !t.After(now)
+	t := LastCheckpoint(job)
+	return t.After(since) && !t.After(now)
 }
 
-// RetryHistory is what attempts that are remembered come to for a policy of retries, of which so many were counted.
+// LastCheckpoint is what a job, or a pod of it, says of its last checkpoint; zero if nothing, or nothing that makes sense.
+func LastCheckpoint(o metav1.Object) time.Time {
+	if t := readMoment(o.GetAnnotations()[history.CheckpointAnnotation]); t != nil {
+		return t.Time
+	}
+	return time.Time{}
+}
+
+// oneFault is within what time disruptions of pods that are replaced one by one are one: a rack or a switch that fails
+// takes its nodes in no one moment.
+const oneFault = time.Minute
+
+// RetryHistory is what attempts that are remembered come to for a policy of retries, of which so many were counted. Pods
+// that were replaced while others ran on count like attempts, one by one and once they are summed up: a rule that allows
+// two retries allows no third, and a rack that flaps ends a job, whichever of its pods are made anew.
 func RetryHistory(all history.Attempts, retries int32) core.RetryHistory {
 	out := core.RetryHistory{Retries: retries}
-	var before time.Time // the end of the one before
+	var before, replaced time.Time // the end of the one before, and when pods were last replaced for a disruption
 	for i := range all.Attempts {
 		a := &all.Attempts[i]
-		if a.End == nil || a.ReplacedPods > 0 || a.Category == "" {
+		if a.End == nil || a.Category == "" {
 			continue
 		}
-		began := a.Start.Time
-		if a.Ready != nil && a.Ready.After(began) {
-			began = a.Ready.Time
-		}
-		if before.After(began) {
-			began = before
-		}
-		before = a.End.Time
 		f := core.Failure{
 			Category: core.Category(a.Category), Pod: a.Pod, Pressure: a.Reason == nodePressure,
-			Progress: a.Checkpoint != nil || a.End.Sub(began) > core.ProgressTime,
+			Progress: a.Checkpoint != nil || worked(a, before) > core.ProgressTime,
+		}
+		if a.ReplacedPods == 0 {
+			before = a.End.Time
+		} else if f.Disrupts() {
+			same := !replaced.IsZero() && a.End.Sub(replaced) <= oneFault
+			if replaced = a.End.Time; same {
+				continue
+			}
 		}
 		if a.ExitCode != nil {
 			f.ExitCode = *a.ExitCode
 		}
 		out.Last = append(out.Last, f)
 	}
-	if all.Earlier != nil {
+	if all.Earlier != nil { // those of pods that were replaced among them
 		for c, n := range all.Earlier.Categories {
 			if out.Earlier == nil {
 				out.Earlier = map[core.Category]int32{}
@@ -67,4 +81,20 @@ func RetryHistory(all history.Attempts, retries int32) core.RetryHistory {
 		}
 	}
 	return out
+}
+
+// worked is for how long an attempt did something, after the end of the one before: waiting for images is nothing, so that
+// of one whose pods did not start, as far as is known, it is 0.
+func worked(a *history.Attempt, before time.Time) time.Duration {
+	began := a.Start.Time
+	if a.Ready == nil {
+		return 0
+	}
+	if a.Ready.After(began) {
+		began = a.Ready.Time
+	}
+	if a.ReplacedPods == 0 && before.After(began) {
+		began = before
+	}
+	return a.End.Sub(began)
 }

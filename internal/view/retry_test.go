@@ -19,13 +19,14 @@ func TestAttemptsAsARetryPolicySeesThem(t *testing.T) {
 		return metav1.NewTime(time.Unix(1_000_000, 0).UTC().Add(time.Duration(minutes) * time.Minute))
 	}
 	attempt := func(from, to int, c core.Category, change ...func(*history.Attempt)) history.Attempt {
-		a := history.Attempt{Start: at(from)}
+		a := history.Attempt{Start: at(from), Ready: new(at(from))}
 		EndAttempt(&a, at(to).Time, c, "", "")
 		for _, f := range change {
 			f(&a)
 		}
 		return a
 	}
+	replaced := func(a *history.Attempt) { a.ReplacedPods = 1 }
 	all := history.Attempts{
 		Earlier: &history.AttemptSum{Attempts: 2, Categories: map[string]int32{"Crash": 2}},
 		Attempts: []history.Attempt{
@@ -35,8 +36,14 @@ func TestAttemptsAsARetryPolicySeesThem(t *testing.T) {
 				core.CategoryUserError,
 				func(a *history.Attempt) { a.ExitCode, a.Pod = new(int32(1)), "j-0" },
 			),
-			attempt(0, 25, core.CategoryUserError), // of one job without an admission in between: it ran for 5 minutes
-			attempt(0, 90, core.CategoryNodeFailure, func(a *history.Attempt) { a.ReplacedPods = 2 }),
+			attempt(
+				0,
+				25,
+				core.CategoryUserError,
+			), // of one job without an admission in between: it ran for 5 minutes
+			attempt(0, 25, core.CategoryNodeFailure, replaced),  // while the others ran on
+			attempt(20, 26, core.CategoryNodeFailure, replaced), // of the same rack
+			attempt(26, 27, core.CategoryCrash, replaced),
 			attempt(25, 30, core.CategoryStorageFailure, func(a *history.Attempt) { a.Reason = nodePressure }),
 			attempt(
 				30,
@@ -51,6 +58,8 @@ func TestAttemptsAsARetryPolicySeesThem(t *testing.T) {
 		Last: []core.Failure{
 			{Category: core.CategoryUserError, ExitCode: 1, Pod: "j-0", Progress: true},
 			{Category: core.CategoryUserError},
+			{Category: core.CategoryNodeFailure, Progress: true},
+			{Category: core.CategoryCrash},
 			{Category: core.CategoryStorageFailure, Pressure: true},
 			{Category: core.CategoryCrash, Progress: true},
 		},
@@ -58,6 +67,41 @@ func TestAttemptsAsARetryPolicySeesThem(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, RetryHistory(ReadAttempts(AttemptsText(all)), 3)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestReplacedPodsCountAlike: what a rule allows does not depend on how many attempts there were since: pods that were
+// replaced one by one count while they are listed, and count no more and no less once they are summed up.
+func TestReplacedPodsCountAlike(t *testing.T) {
+	at := func(minute int) metav1.Time { return metav1.NewTime(time.Unix(int64(minute)*60, 0).UTC()) }
+	rule := core.RetryRule{
+		Categories: []core.Category{core.CategoryCrash},
+		Action:     core.RetryOnFailure,
+		Limit:      new(int32(2)),
+	}
+	policy := core.RetryPolicy{Rules: []core.RetryRule{rule}, Limit: 100}
+	var all history.Attempts
+	for n := range 3 * history.MaxAttempts {
+		allowed := policy.Decide(RetryHistory(all, 0), core.Failure{Category: core.CategoryCrash}).Retry
+		if want := n < 2; allowed != want {
+			t.Fatalf("after %d pods that crashed and were replaced, another one is allowed: %v", n, allowed)
+		}
+		a := history.Attempt{Start: at(n), ReplacedPods: 1}
+		EndAttempt(&a, at(n+1).Time, core.CategoryCrash, "", "")
+		all = AddAttempt(all, a)
+	}
+}
+
+// TestWaitingIsNoProgress: an attempt whose pods waited for images for half an hour has got nowhere, as the last one that
+// did so has not.
+func TestWaitingIsNoProgress(t *testing.T) {
+	a := history.Attempt{Start: metav1.NewTime(time.Unix(0, 0).UTC())}
+	EndAttempt(&a, time.Unix(1800, 0).UTC(), core.CategoryStartFailure, "", "")
+	waited := RetryHistory(history.Attempts{Attempts: []history.Attempt{a}}, 0)
+	a.Ready = new(metav1.NewTime(time.Unix(60, 0).UTC()))
+	ran := RetryHistory(history.Attempts{Attempts: []history.Attempt{a}}, 0)
+	if waited.Last[0].Progress || !ran.Last[0].Progress {
+		t.Errorf("waiting is progress: %v, running: %v", waited.Last[0].Progress, ran.Last[0].Progress)
 	}
 }
 
@@ -99,6 +143,38 @@ func TestFailuresOfPods(t *testing.T) {
 	} {
 		if diff := cmp.Diff(c.want, FailureOf(c.pod, c.node, c.job, began, now)); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", name, diff)
+		}
+	}
+}
+
+// TestLastCheckpointCounts: of what a job and its pods tell of checkpoints, the last one in the attempt counts, in whatever
+// order they are asked; one of another attempt or of the future does not.
+func TestLastCheckpointCounts(t *testing.T) {
+	at := func(minute int) time.Time { return time.Unix(int64(minute)*60, 0).UTC() }
+	said := func(minute int) metav1.Object {
+		return &metav1.ObjectMeta{Annotations: map[string]string{
+			history.CheckpointAnnotation: at(minute).Format(time.RFC3339),
+		}}
+	}
+	for _, c := range []struct {
+		say  []int
+		lost int64 // minutes
+	}{
+		{nil, 60},
+		{[]int{40}, 30},
+		{[]int{40, 50}, 20},
+		{[]int{50, 40}, 20},
+		{[]int{5}, 60},
+		{[]int{200}, 60},
+		{[]int{200, 40, 5}, 30},
+	} {
+		a := history.Attempt{Start: metav1.NewTime(at(10)), GPUs: 2}
+		EndAttempt(&a, at(70), core.CategoryPreemption, "", "")
+		for _, minute := range c.say {
+			NoteCheckpoint(&a, said(minute), at(70))
+		}
+		if want := c.lost * 60 * a.GPUs; a.LostGPUSeconds != want {
+			t.Errorf("checkpoints at %v: %d GPU seconds lost, want %d", c.say, a.LostGPUSeconds, want)
 		}
 	}
 }

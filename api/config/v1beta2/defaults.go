@@ -59,6 +59,8 @@ const (
 	DefaultHistoryPerNamespace = 2048
 	// DefaultKeepNodes is longer than a node takes to start again.
 	DefaultKeepNodes = 5 * time.Minute
+	// DefaultMaxStopNotice is enough for most checkpoints, and what waits for the nodes waits no longer than that.
+	DefaultMaxStopNotice = time.Minute
 	// DefaultReturnAfter is longer than a signal takes to flap; DefaultReturnAfterAtMost leaves a node that does so
 	// all day out of service for most of it.
 	DefaultReturnAfter       = 5 * time.Minute
@@ -87,6 +89,7 @@ func Default(c *Configuration, ownNamespace string) {
 	set(&h.AfterEnded, metav1.Duration{Duration: DefaultHistoryAfterEnded})
 	set(&h.PerNamespace, DefaultHistoryPerNamespace)
 	set(&section(&c.Recovery).KeepNodes, metav1.Duration{Duration: DefaultKeepNodes})
+	set(&section(&c.Recovery).MaxStopNotice, metav1.Duration{Duration: DefaultMaxStopNotice})
 	n := section(&c.NodeHealth)
 	set(&n.Mode, HealthDecide)
 	set(&n.ReturnAfter, metav1.Duration{Duration: DefaultReturnAfter})

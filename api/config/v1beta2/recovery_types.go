@@ -57,6 +57,10 @@ type Recovery struct {
 	// nodes; 0 gives them back at once.
 	KeepNodes *metav1.Duration `json:"keepNodes,omitempty"`
 
+	// MaxStopNotice is how long a job that asks for it (annotation mlbatch.dev/stop-notice) may run on at most after it
+	// was decided that it is stopped, to save what it has done; 0 stops all at once.
+	MaxStopNotice *metav1.Duration `json:"maxStopNotice,omitempty"`
+
 	// RetryPolicy says which failures of jobs are followed by another attempt, as far as neither the job nor its queues
 	// say; written as in their annotation mlbatch.dev/retry-policy.
 	RetryPolicy string `json:"retryPolicy,omitempty"`

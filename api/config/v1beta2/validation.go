@@ -17,6 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
+// MostStopNotice is the longest time that a configuration may let jobs run on that are to be stopped.
+const MostStopNotice = time.Hour
+
 // Validate says what is wrong with a configuration that Default has completed.
 // Whether mlbatch can do what it asks for is not its matter.
 func Validate(c *Configuration) field.ErrorList {
@@ -38,6 +41,16 @@ func Validate(c *Configuration) field.ErrorList {
 	errs = append(errs, validateTenants(c.Tenants, field.NewPath("tenants"))...)
 	errs = append(errs, notNegative(field.NewPath("history", "afterEnded"), c.History.AfterEnded)...)
 	errs = append(errs, notNegative(field.NewPath("recovery", "keepNodes"), c.Recovery.KeepNodes)...)
+	if at, d := field.NewPath(
+		"recovery",
+		"maxStopNotice",
+	), c.Recovery.MaxStopNotice.Duration; d < 0 ||
+		d > MostStopNotice {
+		errs = append(
+			errs,
+			field.Invalid(at, d.String(), fmt.Sprintf("must be from 0s, which tells nobody, to %s", MostStopNotice)),
+		)
+	}
 	errs = append(errs, validateNodeHealth(c.NodeHealth, field.NewPath("nodeHealth"))...)
 	if n := *c.History.PerNamespace; n < leastHistory {
 		errs = append(

@@ -129,6 +129,8 @@ type Holder struct {
 	Amount *resource.Quantity `json:"amount,omitempty"`
 	// leaving says that it is being stopped already.
 	Leaving bool `json:"leaving,omitempty"`
+	// stopsAt is when it is stopped at the latest, of one that saves first what it has done.
+	StopsAt *metav1.Time `json:"stopsAt,omitempty"`
 	// promised says that it does not run yet, and that what is kept for it goes to
 	// nobody else.
 	Promised bool `json:"promised,omitempty"`

@@ -88,6 +88,26 @@ func Evicted(w *kueue.Workload) bool {
 	return apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadEvicted)
 }
 
+// RunsOnUntil is until when a Workload that was evicted may run on to save what it has done, by what it asked for; zero
+// if it asked for nothing, or that is over.
+func RunsOnUntil(w *kueue.Workload) time.Time {
+	c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadStopNotice)
+	if c == nil || c.Status != metav1.ConditionTrue || !Evicted(w) || w.Status.Admission == nil ||
+		w.DeletionTimestamp != nil {
+		return time.Time{}
+	}
+	return c.LastTransitionTime.Add(StopNotice(w))
+}
+
+// StopNotice is how long a Workload asks to run on after it is evicted.
+func StopNotice(w *kueue.Workload) time.Duration {
+	d, err := time.ParseDuration(w.Annotations[kueue.StopNoticeAnnotation])
+	if err != nil || d < 0 {
+		return 0
+	}
+	return d
+}
+
 // Interruption is how far a Workload is that was evicted and keeps its quota and its healthy nodes.
 func Interruption(w *kueue.Workload) core.Interruption {
 	c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadNodesKept)

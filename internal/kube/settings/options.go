@@ -80,6 +80,7 @@ func (s *Resolved) Options(opts manager.Options) manager.Options {
 		}
 	}
 	opts.Lifecycle.KeepNodes = c.Recovery.KeepNodes.Duration
+	opts.Lifecycle.MaxStopNotice = c.Recovery.MaxStopNotice.Duration
 	if text := c.Recovery.RetryPolicy; text != "" {
 		said, _ := core.ParseRetryText(text, jobs.RetryFromFile) // it is valid
 		opts.Retries = &said

@@ -207,6 +207,9 @@ func (a *asker) facts(ctx context.Context, out *v1beta2.Explanation, x core.Expl
 		} else {
 			to.WorkloadReference = a.reference(ctx, h.Key)
 			to.ClusterQueue = h.Queue
+			if h.Leaving {
+				to.StopsAt = a.stopsAt(ctx, h.Key)
+			}
 		}
 		out.Holders = append(out.Holders, to)
 	}

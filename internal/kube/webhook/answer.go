@@ -130,6 +130,22 @@ func (e *edit) add(value any, path ...string) error {
 	return e.set(append(list, value), path...)
 }
 
+// addIn appends a value to a list in an entry of another list: see within.
+func (e *edit) addIn(value any, path ...string) error {
+	at := e.object.Object
+	for _, step := range path[:len(path)-1] {
+		next, is := within(at, step)
+		if !is {
+			return fmt.Errorf("add to %s: %s is not an object", strings.Join(path, "."), step)
+		}
+		at = next
+	}
+	last := path[len(path)-1]
+	list, _ := at[last].([]any)
+	at[last] = append(list, value)
+	return nil
+}
+
 // overrule writes a value into a new object whatever its author wrote there, who
 // does not own the field then: applying the manifest again from the server's side,
 // as another tool, would meet a conflict with a value that is not there.

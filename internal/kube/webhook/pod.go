@@ -96,15 +96,31 @@ func podGroupConditions() []admissionregistrationv1.MatchCondition {
 	}}
 }
 
+// podNoticeConditions leave out pods whose job does not want to be told before it is stopped.
+func podNoticeConditions() []admissionregistrationv1.MatchCondition {
+	return []admissionregistrationv1.MatchCondition{{
+		Name:       "of-a-job-that-is-told",
+		Expression: entryOf("object.metadata", "annotations", kueue.StopFileAnnotation) + " != ''",
+	}}
+}
+
 // The paths of the questions about pods.
 const (
 	pathMutatePod       = "/mutate--v1-pod"
 	pathPlacePod        = "/place--v1-pod"
 	pathShareMemory     = "/share--v1-pod"
+	pathTellPod         = "/tell--v1-pod"
 	pathGroupPod        = "/group--v1-pod"
 	pathValidatePod     = "/validate--v1-pod"
 	pathValidatePodKept = "/keep--v1-pod"
 	pathRestorePod      = "/restore--v1-pod"
+)
+
+// StopDirectory is where containers find the files stop-at and stop-reason, which are empty until their job is about
+// to be stopped; stopVolume is what their pod calls the volume.
+const (
+	StopDirectory = "/etc/mlbatch"
+	stopVolume    = "mlbatch-stop"
 )
 
 // podHooks are the webhooks about pods. They are called in the namespaces of teams,
@@ -158,6 +174,10 @@ func podHooks(schedulers []string) (mutating, validating []hook) {
 	groups.path, groups.conditions = pathGroupPod, podGroupConditions()
 	groupsTeam := groups
 	groups.name, groups.namespaces, groupsTeam.name = "mpodgroup.queued", queueNamespaces(), "mpodgroup.team"
+	tells := sharesTeam
+	tells.path, tells.conditions = pathTellPod, podNoticeConditions()
+	tellsTeam := tells
+	tells.name, tells.namespaces, tellsTeam.name = "mpodnotice.queued", queueNamespaces(), "mpodnotice.team"
 	placesTeam := places
 	places.name, placesTeam.name, placesTeam.namespaces = "mpodplace.queued", "mpodplace.team", team.namespaces
 	return append(
@@ -170,6 +190,8 @@ func podHooks(schedulers []string) (mutating, validating []hook) {
 			shares,
 			groupsTeam,
 			groups,
+			tellsTeam,
+			tells,
 		), append(
 			validates.whereQueued(),
 			team,
@@ -392,6 +414,11 @@ func (h *podHandler) hold(ctx context.Context, e *edit, p *corev1.Pod, queue, ro
 			return err
 		}
 	}
+	if p.Annotations[kueue.StopNoticeAnnotation] != "" {
+		if err := stopFile(e, p); err != nil {
+			return err
+		}
+	}
 	s := h.schedulers.Of(p.Spec.SchedulerName)
 	if s != p.Spec.SchedulerName {
 		if err := e.overrule(s, "spec", "schedulerName"); err != nil {
@@ -402,6 +429,54 @@ func (h *podHandler) hold(ctx context.Context, e *edit, p *corev1.Pod, queue, ro
 		return nil
 	}
 	return e.add(map[string]any{"name": kueue.TopologyGate}, "spec", "schedulingGates")
+}
+
+// tell lets the containers of a new pod of a queued job read when and why they are stopped.
+func (h *podHandler) tell(_ context.Context, req admission.Request) admission.Response {
+	p := &corev1.Pod{}
+	if err := h.decoder.Decode(req, p); err != nil {
+		return malformed(err)
+	}
+	e, err := newEdit(req.Object.Raw)
+	if err != nil {
+		return malformed(err)
+	}
+	if err := stopFile(e, p); err != nil {
+		return malformed(err)
+	}
+	return e.response()
+}
+
+// stopFile adds to a new pod the volume in which it is told when and why it is stopped. A pod that has something else
+// there keeps that.
+func stopFile(e *edit, p *corev1.Pod) error {
+	if slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == stopVolume }) {
+		return nil
+	}
+	item := func(path, annotation string) any {
+		return map[string]any{
+			"path":     path,
+			"fieldRef": map[string]any{"fieldPath": "metadata.annotations['" + annotation + "']"},
+		}
+	}
+	if err := e.add(map[string]any{"name": stopVolume, "downwardAPI": map[string]any{"items": []any{
+		item("stop-at", kueue.StopAtAnnotation), item("stop-reason", kueue.StopReasonAnnotation),
+	}}}, "spec", "volumes"); err != nil {
+		return err
+	}
+	for i := range p.Spec.Containers {
+		taken := func(m corev1.VolumeMount) bool { return strings.TrimSuffix(m.MountPath, "/") == StopDirectory }
+		if slices.ContainsFunc(p.Spec.Containers[i].VolumeMounts, taken) {
+			continue
+		}
+		if err := e.addIn(
+			map[string]any{"name": stopVolume, "mountPath": StopDirectory, "readOnly": true},
+			"spec", fmt.Sprintf("containers[%d]", i), "volumeMounts",
+		); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // place holds a new pod of a queued job that another scheduler binds, until it is known which

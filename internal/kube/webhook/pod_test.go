@@ -316,6 +316,80 @@ func TestPodsOfAComputeDomainGetTheirClaim(t *testing.T) {
 	}
 }
 
+// Pods of a job that is told before it is stopped can read that in a file; others are as their author wrote them.
+func TestPodsAreToldByAFile(t *testing.T) {
+	const told = workloadNote + ", mlbatch.dev/stop-file: \"true\""
+	spec := func(r reply) corev1.PodSpec {
+		t.Helper()
+		p := &corev1.Pod{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(r.Object, p); err != nil || !r.Allowed {
+			t.Fatal(r.Message, err)
+		}
+		return p.Spec
+	}
+	part := func(notes, more string) string {
+		return podText("blue", "kueue.x-k8s.io/podset: main", notes, ownedBy("Job"), more)
+	}
+	ours := func(s corev1.PodSpec) bool {
+		v := slices.IndexFunc(s.Volumes, func(v corev1.Volume) bool { return v.DownwardAPI != nil })
+		return v >= 0 && s.Volumes[v].DownwardAPI.Items[0].Path == "stop-at" &&
+			s.Volumes[v].DownwardAPI.Items[0].FieldRef.FieldPath == "metadata.annotations['mlbatch.dev/stop-at']" &&
+			slices.ContainsFunc(s.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool {
+				return m.Name == s.Volumes[v].Name && m.MountPath == webhook.StopDirectory && m.ReadOnly
+			})
+	}
+	const tellPod = "/tell--v1-pod"
+	got := spec(
+		send(
+			t,
+			serve(t, nil, world()...),
+			ask{path: tellPod, new: part(told, "volumes: [{name: data, emptyDir: {}}]")},
+		),
+	)
+	if !ours(got) || got.Volumes[0].Name != "data" {
+		t.Errorf("a pod of a job that is told is %+v", got)
+	}
+	again := spec(
+		send(
+			t,
+			serve(t, nil, world()...),
+			ask{path: tellPod, new: part(told, "volumes: [{name: mlbatch-stop, emptyDir: {}}]")},
+		),
+	)
+	if len(again.Volumes) != 1 || len(again.Containers[0].VolumeMounts) != 0 {
+		t.Errorf("a pod whose author has a volume of that name is %+v", again)
+	}
+	alone := podText("blue", queueLabel, "mlbatch.dev/stop-notice: 30s", "", "")
+	if got := spec(send(t, serve(t, nil, world()...), ask{path: mutatePod, new: alone})); !ours(got) {
+		t.Errorf("a pod that is queued by itself is %+v", got)
+	}
+	if got := spec(
+		send(t, serve(t, nil, world()...), ask{path: mutatePod, new: podText("blue", queueLabel, "", "", "")}),
+	); ours(
+		got,
+	) {
+		t.Errorf("nobody asked, and the pod is %+v", got)
+	}
+	mutating, _ := webhook.Configurations(
+		kinds.All(),
+		webhook.AtURL("https://127.0.0.1:1/", nil),
+		jobs.SchedulerNames(),
+	)
+	i := slices.IndexFunc(
+		mutating.Webhooks,
+		func(h admissionregistrationv1.MutatingWebhook) bool { return h.Name == "mpodnotice.team.mlbatch.dev" },
+	)
+	asked := &admissionregistrationv1.ValidatingWebhook{
+		Name:            "x",
+		MatchConditions: mutating.Webhooks[i].MatchConditions,
+	}
+	for notes, want := range map[string]bool{told: true, workloadNote: false} {
+		if got := called(t, asked, written(t, "", jobController, "", part(notes, ""), "")); got != want {
+			t.Errorf("a pod with %s: called is %v", notes, got)
+		}
+	}
+}
+
 // schedulingGroupOf is the PodGroup of Kubernetes that a pod names once it was answered for.
 func schedulingGroupOf(t *testing.T, r reply) string {
 	t.Helper()

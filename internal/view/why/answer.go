@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -286,6 +287,9 @@ func (e *Explanation) holders(x *visibility.Explanation) {
 		}
 		switch {
 		case h.Leaving:
+			if h.StopsAt != nil {
+				text += ", which has until " + h.StopsAt.UTC().Format(time.RFC3339) + " to save what it has done"
+			}
 			leaving = append(leaving, text)
 		case h.Promised:
 			promised = append(promised, text)

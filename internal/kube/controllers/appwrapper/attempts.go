@@ -26,7 +26,11 @@ func (a *attempt) told(ctx context.Context) *metav1.Condition {
 		return nil
 	}
 	now := a.clock.Now()
+	ready := meta.FindStatusCondition(a.w.Status.Conditions, string(awv1beta2.PodsReady))
 	ended := history.Attempt{Start: deployed.LastTransitionTime} // its GPUs are those of the admission
+	if ready != nil && ready.Status == metav1.ConditionTrue && !ready.LastTransitionTime.Before(&ended.Start) {
+		ended.Ready = new(ready.LastTransitionTime)
+	}
 	unhealthy := lifecycle.Condition{}
 	if i := slices.IndexFunc(
 		a.step.Conditions,
@@ -67,6 +71,9 @@ func (a *attempt) told(ctx context.Context) *metav1.Condition {
 		view.EndAttempt(&ended, now, core.CategoryUnknown, a.step.ResetReason, unhealthy.Message)
 	}
 	view.NoteCheckpoint(&ended, a.w, now)
+	for i := range a.pods {
+		view.NoteCheckpoint(&ended, &a.pods[i], now)
+	}
 	all := view.AddAttempt(view.RestartedAttempts(a.w), ended)
 	return &metav1.Condition{
 		Type: kueue.WorkloadAttempts, Status: metav1.ConditionTrue,

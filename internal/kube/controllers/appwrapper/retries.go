@@ -2,6 +2,7 @@ package appwrapper
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -49,13 +50,16 @@ func (a *attempt) retries(ctx context.Context) error {
 	now := a.clock.Now()
 	began := a.trueSince(awv1beta2.ResourcesDeployed, now)
 	ready := a.trueSince(awv1beta2.PodsReady, now)
+	saved := view.Saved(a.w, began, now) ||
+		slices.ContainsFunc(a.pods, func(p corev1.Pod) bool { return view.Saved(&p, began, now) })
 	if failed := a.firstFailed(); failed != nil {
 		a.facts.Failure = view.FailureOf(failed, a.trouble(ctx, failed.Spec.NodeName, failed), a.w, began, now)
+		a.facts.Failure.Progress = a.facts.Failure.Progress || saved
 		return nil
 	}
 	a.facts.Failure = core.Failure{
 		Category: core.CategoryUnknown,
-		Progress: view.Saved(a.w, began, now) || now.Sub(ready) > core.ProgressTime,
+		Progress: saved || now.Sub(ready) > core.ProgressTime,
 	}
 	return nil
 }

@@ -427,6 +427,7 @@ func (r *reconciler) create(ctx context.Context, unit types.NamespacedName, s fa
 		kueue.AwaitedPriorityClassAnnotation: s.priority.Awaited,
 		kueue.AdmissionGatedByAnnotation:     first.Annotations[kueue.AdmissionGatedByAnnotation],
 		kueue.LaterPodSetsAnnotation:         s.later(),
+		kueue.StopNoticeAnnotation:           s.notice(),
 		history.UserAnnotation:               jobs.User(nil, first),
 	} {
 		if value != "" {

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/apply"
@@ -31,6 +32,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadstatus"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // Options are what the reconciler works with.
@@ -66,6 +68,7 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 		For(&kueue.Workload{}).
 		Watches(&kueue.Workload{}, handler.Funcs{UpdateFunc: r.tellAnswers}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(workloadOfPod), admission.PodsEnding()).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(workloadOfPod), tellings()).
 		Watches(&kueue.WorkloadPriorityClass{}, handler.EnqueueRequestsFromMapFunc(r.ofClass)).
 		Watches(&kueue.ClusterQueue{}, handler.EnqueueRequestsFromMapFunc(r.ofClusterQueue), rulesChanged()).
 		Watches(&kueue.LocalQueue{}, handler.EnqueueRequestsFromMapFunc(r.ofLocalQueue), rulesChanged()).
@@ -114,6 +117,15 @@ func (r *reconciler) do(ctx context.Context, w *kueue.Workload, next workloadlif
 		return apply.Unpin(ctx, r.Client, w)
 	case next.StopPods:
 		return r.stopPods(ctx, w)
+	case next.Tell != nil:
+		return r.tellPods(ctx, w, *next.Tell)
+	case !next.Checkpoint.IsZero():
+		is := w.DeepCopy()
+		if is.Annotations == nil {
+			is.Annotations = map[string]string{}
+		}
+		is.Annotations[history.CheckpointAnnotation] = next.Checkpoint.UTC().Format(time.RFC3339)
+		return r.Client.Patch(ctx, is, onlyChanges(w))
 	case next.Priority != nil:
 		is := w.DeepCopy()
 		is.Spec.Priority = next.Priority
@@ -200,6 +212,9 @@ func (r *reconciler) gather(
 		return f, false, err
 	}
 	f.LivePods = pods.Live
+	if err := r.seeTold(ctx, &f); err != nil {
+		return f, false, err
+	}
 	if w.DeletionTimestamp != nil || convert.Finished(w) {
 		return f, true, nil
 	}
@@ -309,6 +324,7 @@ func (r *reconciler) job(
 		f.JobMakes = r.Adapters[at].Maker(o).MayMakePods()
 	default:
 		f.Owned = true
+		f.Checkpoint = view.LastCheckpoint(o)
 	}
 	return nil
 }
