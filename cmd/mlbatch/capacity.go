@@ -20,6 +20,7 @@ type capacityFlags struct {
 	resource  string
 	priority  string
 	level     string
+	flavors   bool
 }
 
 // newCapacityCommand says which gangs would start now.
@@ -40,7 +41,11 @@ jobs, without any being submitted; what waits in the queue before them counts.
 
 Without -n, each ClusterQueue is asked through one of the LocalQueues that lead to it; that
 takes the right to list those of all namespaces. Pods that ask for CPU and memory, too, or
-choose nodes, may find less: mlbatch run --dry-run=plan asks about a job as it is.`,
+choose nodes, may find less: mlbatch run --dry-run=plan asks about a job as it is.
+
+With --flavors it says instead how each flavor stands as a whole: what is planned, there,
+healthy, promised, left over and lent. That takes the right to list ResourceFlavors and
+ClusterQueues.`,
 		Example: `  # which gangs would start in which queue?
   mlbatch capacity
 
@@ -51,7 +56,10 @@ choose nodes, may find less: mlbatch run --dry-run=plan asks about a job as it i
   mlbatch capacity -n blue --gpus-per-pod 8
 
   # and in one rack?
-  mlbatch capacity -n blue --gpus-per-pod 8 --level rack`,
+  mlbatch capacity -n blue --gpus-per-pod 8 --level rack
+
+  # how much is planned, healthy, promised and lent of each flavor, and since when is something lost?
+  mlbatch capacity --flavors`,
 		Args: cobra.NoArgs,
 	})
 }
@@ -72,6 +80,7 @@ func (c *capacityFlags) flags(cmd *cobra.Command) {
 		"",
 		"all pods in one rack, block or other `level` of the topology: a node label, or its last word",
 	)
+	f.BoolVar(&c.flavors, "flavors", false, "how the capacity of each flavor stands, and not which gangs would start")
 	f.StringVar(&c.resource, "resource", "", "what GPUs are called (default nvidia.com/gpu)")
 	f.StringVar(&c.priority, "priority-class", "", "`PriorityClass` of the pods (default: that of the cluster)")
 }
@@ -80,6 +89,9 @@ func (c *capacityFlags) flags(cmd *cobra.Command) {
 const mostGPUsPerPod = 1024
 
 func (c *capacityFlags) check(*query) error {
+	if err := c.checkFlavors(); err != nil {
+		return err
+	}
 	c.sizes = nil
 	for _, each := range c.each {
 		n, err := strconv.ParseInt(strings.TrimSpace(each), 10, 64)
@@ -103,6 +115,9 @@ func (c *capacityFlags) check(*query) error {
 }
 
 func (c *capacityFlags) read(ctx context.Context, q *query) (found, error) {
+	if c.flavors {
+		return readFlavors(ctx, q)
+	}
 	queues, namespace, err := reachable(
 		q.conn,
 		c.namespace,
@@ -128,7 +143,7 @@ func (c *capacityFlags) read(ctx context.Context, q *query) (found, error) {
 		gangs = append(gangs, some...)
 	}
 	return &rows[cli.CapacityRow]{
-		items: gangs, columns: cli.CapacityColumns(namespace != ""),
+		items: gangs, columns: cli.CapacityColumns(namespace != ""), notes: shortNotes(ctx, q),
 		none: "There are no LocalQueues here that you may see: no job could be submitted.",
 	}, nil
 }

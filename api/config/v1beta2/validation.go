@@ -39,6 +39,7 @@ func Validate(c *Configuration) field.ErrorList {
 	errs = append(errs, notNegative(field.NewPath("history", "afterEnded"), c.History.AfterEnded)...)
 	errs = append(errs, notNegative(field.NewPath("recovery", "keepNodes"), c.Recovery.KeepNodes)...)
 	errs = append(errs, validateNodeHealth(c.NodeHealth, field.NewPath("nodeHealth"))...)
+	errs = append(errs, validateCapacity(c.Capacity, field.NewPath("capacity"))...)
 	if n := *c.History.PerNamespace; n < leastHistory {
 		errs = append(
 			errs,

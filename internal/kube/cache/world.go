@@ -51,6 +51,11 @@ type World struct {
 	topologies map[string]core.Topology
 	flavors    map[string]resourceFlavor
 	refusals   refusals
+	// cohorts are the Cohorts as they say themselves. left is what is left of flavors of which quotas are cut, cuts
+	// how much of whose.
+	cohorts map[string]core.Cohort
+	left    lefts
+	cuts    map[owner]map[core.FlavorResource]core.Amount
 }
 
 type known struct {
@@ -90,6 +95,8 @@ func NewWorld(rules convert.Rules) *World {
 		topologies: map[string]core.Topology{},
 		flavors:    map[string]resourceFlavor{},
 		refusals:   newRefusals(),
+		cohorts:    map[string]core.Cohort{},
+		left:       lefts{},
 	}
 }
 
@@ -104,6 +111,7 @@ func (w *World) Translate(changes []ObjectUpdate) []core.Event {
 		claims:     map[core.Key]bool{},
 		priorities: map[string]bool{},
 		queues:     map[string]bool{},
+		cohorts:    map[string]bool{},
 		ended:      map[core.Key]*kueue.Workload{},
 	}
 	for _, c := range changes {
@@ -184,6 +192,9 @@ type batch struct {
 	// priorities are the WorkloadPriorityClasses that changed.
 	priorities map[string]bool
 	queues     map[string]bool
+	cohorts    map[string]bool
+	// recut says that other quotas are cut than before.
+	recut bool
 	// ended are Workloads that had ended when they were first seen.
 	ended map[core.Key]*kueue.Workload
 }
@@ -198,7 +209,9 @@ func (b *batch) take(c ObjectUpdate) {
 		b.topology(c)
 	case Flavor:
 		b.flavor(c)
-	case Cohort, LocalQueue, Namespace:
+	case Cohort:
+		b.cohort(c)
+	case LocalQueue, Namespace:
 		b.events = append(b.events, plain(c))
 	case LimitRange, RuntimeClass:
 		b.surroundings(c)
@@ -423,5 +436,6 @@ func (b *batch) finish() []core.Event {
 			b.events = append(b.events, core.NodeSet{Node: n})
 		}
 	}
-	return slices.Concat(b.events, b.changedQueues(), released)
+	b.retell()
+	return slices.Concat(b.events, b.changedCohorts(), b.changedQueues(), released)
 }

@@ -126,6 +126,8 @@ type Rules struct {
 	// not ready in time (requeuingStrategy.timestamp Creation); otherwise they go
 	// to its back.
 	RequeueByCreation bool
+	// SlackQueue is the ClusterQueue that has what nobody else was promised; "" if there is none.
+	SlackQueue string
 }
 
 // fewest is how few pods of a pod set, of which so many are left, may start; 0 means

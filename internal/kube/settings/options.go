@@ -16,6 +16,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 	"github.com/mlbatch/mlbatch/internal/kube/certs"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/history"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/manager"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
@@ -85,6 +86,7 @@ func (s *Resolved) Options(opts manager.Options) manager.Options {
 		opts.Retries = &said
 	}
 	opts.NodeHealth = nodeHealth(c.NodeHealth)
+	opts.Capacity = capacity(c.Capacity)
 	opts.Lifecycle.Explicit = s.Gates["UnadmittedWorkloadsExplicitStatus"]
 	opts.AdmissionFairSharing = admissionFairSharing(c.AdmissionFairSharing)
 	if p := c.ObjectRetentionPolicies; p != nil && p.Workloads != nil {
@@ -133,6 +135,15 @@ func nodeHealth(n *v1beta2.NodeHealth) manager.NodeHealth {
 		out.Policy.Rules = append(out.Policy.Rules, r)
 	}
 	out.Policy.Rules = append(out.Policy.Rules, nodehealth.DefaultRules()...)
+	return out
+}
+
+// capacity is what nodes there should be.
+func capacity(c *v1beta2.Capacity) manager.Capacity {
+	out := manager.Capacity{Cut: *c.WhenShort == v1beta2.ShortCut, Pools: map[string]nodehealth.Pool{}}
+	for _, f := range c.Flavors {
+		out.Pools[f.Name] = nodehealth.Pool{OnDemand: f.OnDemand, Planned: convert.Resources(f.Planned)}
+	}
 	return out
 }
 
