@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/mlbatch/mlbatch/internal/view"
@@ -20,6 +21,12 @@ func FlavorColumns(now time.Time) []Column[view.FlavorCapacity] {
 		text("PROMISED", 0, func(r view.FlavorCapacity) string { return r.Promised }),
 		text("SLACK", 0, func(r view.FlavorCapacity) string { return r.Slack }),
 		text("LENT", 1, func(r view.FlavorCapacity) string { return r.Lent }),
+		text("SPARE NODES", 2, func(r view.FlavorCapacity) string {
+			if r.Spares == 0 {
+				return ""
+			}
+			return strconv.Itoa(r.Spares)
+		}),
 		text("ON ITS WAY", 4, func(r view.FlavorCapacity) string { return r.OnItsWay }),
 		text("ON DEMAND", 5, func(r view.FlavorCapacity) string { return r.OnDemand }),
 		{Title: "STATE", State: true, Text: func(r view.FlavorCapacity) string { return r.State }},

@@ -11,6 +11,8 @@ type Flavor struct {
 	Taints []Taint
 	// Tolerations are given to pods that use the flavor.
 	Tolerations []Toleration
+	// KeepsSpares says that some of its nodes are kept for recovery (SpareLabel).
+	KeepsSpares bool
 	// Topology is how the flavor's nodes are nested; the zero value where nobody says.
 	Topology Topology
 }

@@ -97,6 +97,8 @@ type Reason struct {
 	PodsFit, PodsWanted int32
 	// Nodes matching the pod's filter, and how many of them are out of service.
 	Nodes, NodesDown int32
+	// NodesKept of the flavor's nodes are kept for recovery, and are not in Nodes.
+	NodesKept int32
 	// NodesRefused of the nodes that match otherwise refused its pods.
 	NodesRefused int32
 	// Level is a label of nodes that its pods require: for NoSuchNode none has it, else it is the one of which one
@@ -152,6 +154,7 @@ func (r Reason) same(o Reason) bool {
 		r.Need == o.Need && r.Have == o.Have && r.Limit == o.Limit && r.Cut == o.Cut &&
 		r.PodsFit == o.PodsFit && r.PodsWanted == o.PodsWanted &&
 		r.Nodes == o.Nodes && r.NodesDown == o.NodesDown && r.NodesRefused == o.NodesRefused &&
+		r.NodesKept == o.NodesKept &&
 		r.Level == o.Level && r.Domain == o.Domain && r.PodsUsable == o.PodsUsable && r.PodsFree == o.PodsFree &&
 		r.AroundLevel == o.AroundLevel && r.Around == o.Around && r.Victims == o.Victims && r.Ahead == o.Ahead && r.Detail == o.Detail
 }

@@ -28,6 +28,8 @@ type FlavorCapacity struct {
 	// else could be.
 	OnItsWay string `json:"onItsWay,omitempty"`
 	OnDemand string `json:"onDemand,omitempty"`
+	// Spares is how many of the flavor's nodes only recovery may use, as long as so many are free.
+	Spares int `json:"spareNodes,omitempty"`
 	// State is ok, lost, short, or cut: nothing is lost, something is, more is promised than healthy, quotas are cut for
 	// that. Since is since when.
 	State string     `json:"state"`
@@ -64,7 +66,8 @@ func CapacityOf(flavors []kueue.ResourceFlavor, queues []ClusterQueue) []FlavorC
 			row := FlavorCapacity{
 				Flavor: at.Flavor, Resource: at.Resource,
 				Planned: text(c.Planned), Present: text(c.Present), Healthy: text(c.Healthy),
-				Promised: text(c.Promised), Slack: text(c.Slack()), Lent: text(lent), State: CapacityOK,
+				Promised: text(c.Promised), Slack: text(c.Slack()), Lent: text(lent), Spares: c.Spares,
+				State: CapacityOK,
 			}
 			if c.OnDemand {
 				coming = min(coming, max(0, c.Planned.Sub(c.Present)))

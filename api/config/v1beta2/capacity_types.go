@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -41,6 +42,9 @@ type FlavorCapacity struct {
 
 	// OnDemand says that nodes are made when jobs ask for them, so that those which are not there are not lost.
 	OnDemand bool `json:"onDemand,omitempty"`
+
+	// Spares are how many nodes, or what share of those that exist, such as 5%, only recovery may use.
+	Spares *intstr.IntOrString `json:"spares,omitempty"`
 }
 
 func validateCapacity(c *Capacity, at *field.Path) field.ErrorList {
@@ -57,6 +61,15 @@ func validateCapacity(c *Capacity, at *field.Path) field.ErrorList {
 		}
 		if slices.ContainsFunc(c.Flavors[:i], func(o FlavorCapacity) bool { return o.Name == f.Name }) {
 			errs = append(errs, field.Duplicate(at.Child("name"), f.Name))
+		}
+		if s := f.Spares; s != nil {
+			percent := s.Type == intstr.String
+			n, err := intstr.GetScaledValueFromIntOrPercent(s, 100, true)
+			if err != nil || n < 0 || percent && n > 100 {
+				errs = append(errs, field.Invalid(
+					at.Child("spares"), s.String(), "must be a number of nodes, or a share from 0% to 100%",
+				))
+			}
 		}
 		for name, q := range f.Planned {
 			if q.Sign() < 0 {

@@ -171,6 +171,11 @@ func noFlavor(r core.Reason) string {
 }
 
 func nodes(r core.Reason) string {
+	if r.NodesKept > 0 {
+		kept := r.NodesKept
+		r.NodesKept = 0
+		return nodes(r) + fmt.Sprintf("; kept for recovery: %d node(s)", kept)
+	}
 	on := ""
 	if r.Flavor != "" {
 		on = " of flavor " + r.Flavor

@@ -16,6 +16,39 @@ type Pool struct {
 	// Planned is what the nodes should have together, of the resources that it names; of others it is what the
 	// inventory remembers.
 	Planned core.Resources
+	// Spares are how many of the nodes are kept for recovery.
+	Spares Spares
+}
+
+// Spares are how many nodes of a flavor are kept for recovery: a number, or a share of those that exist.
+type Spares struct{ Nodes, Percent int }
+
+// Of is how many that are of so many nodes.
+func (s Spares) Of(nodes int) int { return max(0, min(nodes, max(s.Nodes, (nodes*s.Percent+99)/100))) }
+
+// Spare is a node that could be kept for recovery.
+type Spare struct {
+	Name string
+	// Free says that it takes any work, and has none.
+	Free func() bool
+}
+
+// Keep chooses which nodes of a flavor are kept: of those that are free the last by name, since jobs are packed on the
+// first. Nodes that are taken are none, so that fewer are kept while fewer are free.
+func (s Spares) Keep(nodes []Spare) (kept []string) {
+	left := s.Of(len(nodes))
+	for _, n := range slices.Backward(slices.SortedFunc(slices.Values(nodes), func(a, b Spare) int {
+		return cmp.Compare(a.Name, b.Name)
+	})) {
+		if left == 0 {
+			break
+		}
+		if n.Free() {
+			kept = append(kept, n.Name)
+			left--
+		}
+	}
+	return kept
 }
 
 // Promises are what queues were promised of a flavor's resource.
@@ -37,6 +70,8 @@ type Capacity struct {
 	LostSince, ShortSince time.Time
 	// Cut says that quotas are cut in proportion while more is promised than healthy.
 	Cut bool
+	// Spares is how many of the flavor's nodes are kept for recovery, as long as so many are free.
+	Spares int
 }
 
 // Lost is what is planned and neither healthy nor made on demand.
@@ -106,11 +141,15 @@ func Capacities(
 		}
 		return all[resource]
 	}
+	nodes := 0
 	for name, e := range inventory { // sums, so order does not matter
 		if !slices.Contains(e.Flavors, flavor) {
 			continue
 		}
 		signals, there := present[name]
+		if there {
+			nodes++
+		}
 		lost, _ := unavailable(signals, e.Capacity)
 		for _, q := range e.Capacity {
 			c := of(q.Resource)
@@ -143,6 +182,7 @@ func Capacities(
 	out := make([]Capacity, 0, len(all))
 	for _, c := range all {
 		c.since(before, now)
+		c.Spares = pool.Spares.Of(nodes)
 		out = append(out, *c)
 	}
 	slices.SortFunc(out, func(a, b Capacity) int { return cmp.Compare(a.Resource, b.Resource) })

@@ -101,6 +101,7 @@ func (b *batch) topology(c ObjectUpdate) {
 // flavorSet tells the engine what a flavor is, with the levels of its topology.
 func (w *World) flavorSet(name string) core.Event {
 	is := w.flavors[name].spec
+	_, is.KeepsSpares = w.rules.Spares[name]
 	is.Topology.Levels = w.topologies[is.Topology.Name].Levels
 	return core.FlavorSet{Flavor: is}
 }

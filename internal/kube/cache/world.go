@@ -56,6 +56,8 @@ type World struct {
 	cohorts map[string]core.Cohort
 	left    lefts
 	cuts    map[owner]map[core.FlavorResource]core.Amount
+	// kept are the nodes that are kept for recovery.
+	kept map[string]bool
 }
 
 type known struct {
@@ -425,6 +427,7 @@ func (b *batch) finish() []core.Event {
 			released = append(released, w.observed(k, o))
 		}
 	}
+	b.keep()
 	names := make([]string, 0, len(b.nodes))
 	for n := range b.nodes {
 		names = append(names, n)
@@ -433,7 +436,7 @@ func (b *batch) finish() []core.Event {
 	for _, name := range names {
 		if n, ok := w.nodes[name]; ok {
 			n.Foreign, n.ForeignLimits = w.pods.foreign(name, w.planned(name))
-			b.events = append(b.events, core.NodeSet{Node: n})
+			b.events = append(b.events, core.NodeSet{Node: w.withSpare(n)})
 		}
 	}
 	b.retell()

@@ -34,6 +34,7 @@ type capacity struct {
 	LostSince  *time.Time        `json:"lostSince,omitempty"`
 	ShortSince *time.Time        `json:"shortSince,omitempty"`
 	Cut        bool              `json:"cut,omitempty"`
+	Spares     int               `json:"spares,omitempty"`
 }
 
 // Capacities are what the annotation of a flavor says; nothing if it has none, or it cannot be read.
@@ -49,7 +50,7 @@ func Capacities(f *kueue.ResourceFlavor) []nodehealth.Capacity {
 			Resource: c.Resource,
 			Planned:  Amount(name, c.Planned), Present: Amount(name, c.Present),
 			Healthy: Amount(name, c.Healthy), Promised: Amount(name, c.Promised),
-			OnDemand: c.OnDemand, Cut: c.Cut,
+			OnDemand: c.OnDemand, Cut: c.Cut, Spares: c.Spares,
 		}
 		if c.LostSince != nil {
 			out[i].LostSince = *c.LostSince
@@ -69,7 +70,7 @@ func CapacitiesText(all []nodehealth.Capacity) (string, error) {
 			Resource: c.Resource,
 			Planned:  Quantity(c.Resource, c.Planned), Present: Quantity(c.Resource, c.Present),
 			Healthy: Quantity(c.Resource, c.Healthy), Promised: Quantity(c.Resource, c.Promised),
-			OnDemand: c.OnDemand, Cut: c.Cut,
+			OnDemand: c.OnDemand, Cut: c.Cut, Spares: c.Spares,
 		}
 		if !c.LostSince.IsZero() {
 			out[i].LostSince = &all[i].LostSince

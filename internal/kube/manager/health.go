@@ -29,6 +29,17 @@ type Capacity struct {
 	Pools map[string]nodehealth.Pool
 }
 
+// spares are how many nodes of flavors are kept for recovery, where some are.
+func (c Capacity) spares() map[string]nodehealth.Spares {
+	out := map[string]nodehealth.Spares{}
+	for name, p := range c.Pools {
+		if p.Spares != (nodehealth.Spares{}) {
+			out[name] = p.Spares
+		}
+	}
+	return out
+}
+
 // healthMemory watches the one ConfigMap with what is remembered of nodes, so that others need not be readable.
 func healthMemory(mgr manager.Manager, namespace string) (cache.Cache, error) {
 	c, err := cache.New(mgr.GetConfig(), cache.Options{

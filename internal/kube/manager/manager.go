@@ -567,7 +567,7 @@ const stabilizationWindow = 500 * time.Millisecond
 // decisions adds the decision loop and what shows its numbers.
 func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) error {
 	flight := recorder(mgr.GetLogger(), opts)
-	opts.Rules.SlackQueue = opts.SlackQueue
+	opts.Rules.SlackQueue, opts.Rules.Spares = opts.SlackQueue, opts.Capacity.spares()
 	engine := cycle.Options{
 		IgnoreUndeclared:     opts.IgnoreUndeclared,
 		BlockAdmission:       opts.BlockAdmission,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -142,7 +143,13 @@ func nodeHealth(n *v1beta2.NodeHealth) manager.NodeHealth {
 func capacity(c *v1beta2.Capacity) manager.Capacity {
 	out := manager.Capacity{Cut: *c.WhenShort == v1beta2.ShortCut, Pools: map[string]nodehealth.Pool{}}
 	for _, f := range c.Flavors {
-		out.Pools[f.Name] = nodehealth.Pool{OnDemand: f.OnDemand, Planned: convert.Resources(f.Planned)}
+		pool := nodehealth.Pool{OnDemand: f.OnDemand, Planned: convert.Resources(f.Planned)}
+		if s := f.Spares; s != nil && s.Type == intstr.String {
+			pool.Spares.Percent, _ = intstr.GetScaledValueFromIntOrPercent(s, 100, true) // it is valid
+		} else if s != nil {
+			pool.Spares.Nodes = s.IntValue()
+		}
+		out.Pools[f.Name] = pool
 	}
 	return out
 }
