@@ -6,7 +6,6 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
-	"github.com/mlbatch/mlbatch/internal/engine/quota"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
@@ -101,7 +100,7 @@ func (w *World) recut() {
 				slack, amounts[i] = i, 0
 			}
 		}
-		kept := quota.Cut(w.left[fr], amounts)
+		kept := nodehealth.Cut(w.left[fr], amounts)
 		if slack >= 0 {
 			rest := w.left[fr]
 			for _, k := range kept {

@@ -1,4 +1,4 @@
-package quota_test
+package nodehealth_test
 
 import (
 	"slices"
@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mlbatch/mlbatch/internal/core"
-	"github.com/mlbatch/mlbatch/internal/engine/quota"
+	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 )
 
 func TestCutIsInProportion(t *testing.T) {
@@ -25,7 +25,7 @@ func TestCutIsInProportion(t *testing.T) {
 		"without limit nobody counts":      {4, []core.Amount{core.Unlimited, 8}, []core.Amount{core.Unlimited, 8}},
 		"amounts of bytes do not overflow": {1 << 61, []core.Amount{1 << 61, 1 << 61}, []core.Amount{1 << 60, 1 << 60}},
 	} {
-		if got := quota.Cut(c.left, c.promised); !slices.Equal(got, c.want) {
+		if got := nodehealth.Cut(c.left, c.promised); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v of %v is %v, want %v", why, c.left, c.promised, got, c.want)
 		}
 	}
@@ -42,7 +42,7 @@ func TestCutGivesAllThatIsLeft(t *testing.T) {
 		for _, p := range promised {
 			sum += p
 		}
-		for i, k := range quota.Cut(left, promised) {
+		for i, k := range nodehealth.Cut(left, promised) {
 			kept += k
 			if k > promised[i] {
 				t.Fatalf("%v of %v promised is kept", k, promised[i])
