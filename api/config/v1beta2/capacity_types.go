@@ -2,6 +2,7 @@ package v1beta2
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -71,7 +72,8 @@ func validateCapacity(c *Capacity, at *field.Path) field.ErrorList {
 				))
 			}
 		}
-		for name, q := range f.Planned {
+		for _, name := range slices.Sorted(maps.Keys(f.Planned)) {
+			q := f.Planned[name]
 			if q.Sign() < 0 {
 				errs = append(errs, field.Invalid(
 					at.Child("planned").Key(string(name)), q.String(), "must be 0 or more, such as the GPUs of all nodes",
