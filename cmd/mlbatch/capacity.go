@@ -22,6 +22,7 @@ type capacityFlags struct {
 	resource  string
 	priority  string
 	level     string
+	flavors   bool
 }
 
 // newCapacityCommand says which gangs would start now.
@@ -42,8 +43,13 @@ jobs, without any being submitted; what waits in the queue before them counts.
 
 Without -n, each ClusterQueue is asked through one of the LocalQueues that lead to it; that
 takes the right to list those of all namespaces. With --pods it is said how many gangs of so
-many pods would start, with --level each of them in one rack or the like. Pods that ask for CPU and memory, too, or
-choose nodes, may find less: mlbatch run --dry-run=plan asks about a job as it is.`,
+many pods would start, with --level each of them in one rack or the like. Pods that ask for CPU
+and memory, too, or choose nodes, may find less: mlbatch run --dry-run=plan asks about a job as
+it is.
+
+With --flavors it says instead how each flavor stands as a whole: what is planned, there,
+healthy, promised, left over and lent. That takes the right to list ResourceFlavors and
+ClusterQueues.`,
 		Example: `  # which gangs would start in which queue?
   mlbatch capacity
 
@@ -57,7 +63,10 @@ choose nodes, may find less: mlbatch run --dry-run=plan asks about a job as it i
   mlbatch capacity -n blue --gpus-per-pod 8 --level rack
 
   # how many gangs of 2 and of 4 nodes would start, each in one rack?
-  mlbatch capacity -n blue --gpus-per-pod 8 --pods 2,4 --level rack`,
+  mlbatch capacity -n blue --gpus-per-pod 8 --pods 2,4 --level rack
+
+  # how much is planned, healthy, promised and lent of each flavor, and since when is something lost?
+  mlbatch capacity --flavors`,
 		Args: cobra.NoArgs,
 	})
 }
@@ -84,6 +93,7 @@ func (c *capacityFlags) flags(cmd *cobra.Command) {
 		"",
 		"all pods in one rack, block or other `level` of the topology: a node label, or its last word",
 	)
+	f.BoolVar(&c.flavors, "flavors", false, "how the capacity of each flavor stands, and not which gangs would start")
 	f.StringVar(&c.resource, "resource", "", "what GPUs are called (default nvidia.com/gpu)")
 	f.StringVar(&c.priority, "priority-class", "", "`PriorityClass` of the pods (default: that of the cluster)")
 }
@@ -92,6 +102,9 @@ func (c *capacityFlags) flags(cmd *cobra.Command) {
 const mostGPUsPerPod = 1024
 
 func (c *capacityFlags) check(*query) error {
+	if err := c.checkFlavors(); err != nil {
+		return err
+	}
 	c.sizes, c.pods = nil, nil
 	for _, pods := range c.gangs {
 		n, err := strconv.ParseInt(strings.TrimSpace(pods), 10, 32)
@@ -127,6 +140,9 @@ func (c *capacityFlags) check(*query) error {
 }
 
 func (c *capacityFlags) read(ctx context.Context, q *query) (found, error) {
+	if c.flavors {
+		return readFlavors(ctx, q)
+	}
 	queues, namespace, err := reachable(
 		q.conn,
 		c.namespace,
@@ -152,7 +168,7 @@ func (c *capacityFlags) read(ctx context.Context, q *query) (found, error) {
 		gangs = append(gangs, some...)
 	}
 	return &rows[cli.CapacityRow]{
-		items: gangs, columns: cli.CapacityColumns(namespace != "", len(c.pods) > 0),
+		items: gangs, columns: cli.CapacityColumns(namespace != "", len(c.pods) > 0), notes: shortNotes(ctx, q),
 		none: "There are no LocalQueues here that you may see: no job could be submitted.",
 	}, nil
 }

@@ -403,14 +403,8 @@ func EvidenceOf(pod *corev1.Pod, node core.NodeTrouble) core.Evidence {
 
 // unhealthyDevice reports whether the kubelet says of a device of a pod that it failed (KEP-4680).
 func unhealthyDevice(pod *corev1.Pod) bool {
-	for i := range pod.Status.ContainerStatuses {
-		for _, s := range pod.Status.ContainerStatuses[i].AllocatedResourcesStatus {
-			for _, r := range s.Resources {
-				if r.Health == corev1.ResourceHealthStatusUnhealthy {
-					return true
-				}
-			}
-		}
+	for range convert.UnhealthyDevices(pod) {
+		return true
 	}
 	return false
 }

@@ -90,6 +90,7 @@ func Default(c *Configuration, ownNamespace string) {
 	set(&h.PerNamespace, DefaultHistoryPerNamespace)
 	set(&section(&c.Recovery).KeepNodes, metav1.Duration{Duration: DefaultKeepNodes})
 	set(&section(&c.Recovery).MaxStopNotice, metav1.Duration{Duration: DefaultMaxStopNotice})
+	set(&section(&c.Capacity).WhenShort, ShortTell)
 	n := section(&c.NodeHealth)
 	set(&n.Mode, HealthDecide)
 	set(&n.ReturnAfter, metav1.Duration{Duration: DefaultReturnAfter})

@@ -52,6 +52,7 @@ func Validate(c *Configuration) field.ErrorList {
 		)
 	}
 	errs = append(errs, validateNodeHealth(c.NodeHealth, field.NewPath("nodeHealth"))...)
+	errs = append(errs, validateCapacity(c.Capacity, field.NewPath("capacity"))...)
 	if n := *c.History.PerNamespace; n < leastHistory {
 		errs = append(
 			errs,

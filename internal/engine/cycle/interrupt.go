@@ -189,6 +189,10 @@ func (rc *recovery) placesAgain(w *workload) (*core.Admission, bool) {
 	}
 	defer rc.books.Suppose(&w.Allocation, ledger.Free)()
 	sets := rc.setsOf(w)
+	for i, s := range sets { // in the order of the admission's pod sets, less those without nodes
+		p := w.admission.PodSets[s.Index]
+		sets[i].Class = rc.recoveryClass(w.equivalence, w.equivalence.podSet(p.Name), p.FlavorNames())
+	}
 	spots, _, ok := rc.nodes.Place(place.Request{View: place.Free, Sets: sets})
 	if !ok {
 		return nil, false

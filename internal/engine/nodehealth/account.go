@@ -132,7 +132,10 @@ func unavailable(f Signals, capacity core.Resources) (core.Resources, string) {
 	case whole:
 		return capacity, why
 	case gpus:
-		return core.Resources{{Resource: core.GPU, Amount: capacity.Of(core.GPU)}}, why
+		lost := core.Resources{{Resource: core.GPU, Amount: capacity.Of(core.GPU)}}
+		return greater(lost, f.Broken), why
+	case len(f.Broken) > 0:
+		return f.Broken, "devices that cannot be allocated"
 	}
 	return nil, ""
 }

@@ -53,6 +53,8 @@ type Signals struct {
 	// Capacity is all that the node has. A node that lists core.GPU, be it
 	// with 0, is a GPU node.
 	Capacity core.Resources
+	// Broken are devices of its capacity that cannot be allocated, as those that their device plugin calls unhealthy.
+	Broken core.Resources
 	// Unschedulable is true when the node is cordoned.
 	Unschedulable bool
 	// Ready is the status of the Ready condition: "True", "False" or

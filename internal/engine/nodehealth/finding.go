@@ -134,7 +134,7 @@ func within(key, of string) bool {
 
 // same reports whether two findings differ in words at most.
 func (f Finding) same(o Finding) bool {
-	return f.key() == o.key() && f.Severity == o.Severity && f.Since.Equal(o.Since)
+	return f.key() == o.key() && f.Severity == o.Severity
 }
 
 func cut(text string) string { return cutTo(text, mostMessage) }

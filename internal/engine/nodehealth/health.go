@@ -82,7 +82,7 @@ type Part struct { //nolint:recvcheck // its next state is made in a copy
 	Level Severity `json:"level,omitempty"`
 	// Worst is the finding that it is for, kept until it is healthy again.
 	Worst *Finding `json:"worst,omitempty"`
-	// FatalAt is when the last fatal finding was made that neither a deep test nor somebody has cleared.
+	// FatalAt is when the first fatal finding was made that neither a deep test nor somebody has cleared.
 	FatalAt time.Time `json:"fatalAt,omitzero"`
 	// Gone is since when nothing as bad is found.
 	Gone time.Time `json:"gone,omitzero"`
@@ -136,9 +136,11 @@ func (p Part) Next(found []Finding, e Evidence, policy Policy, now time.Time) Pa
 	if !p.FatalAt.IsZero() && e.DeepPassed.After(p.FatalAt) {
 		p.FatalAt = time.Time{}
 	}
-	for _, f := range found {
-		if f.Severity == Fatal && f.Since.After(p.FatalAt) {
-			p.FatalAt = f.Since
+	if p.FatalAt.IsZero() { // a check that says it anew each hour is no news: a deep test that passed is told at once
+		for _, f := range found {
+			if f.Severity == Fatal && f.Since.After(p.FatalAt) {
+				p.FatalAt = f.Since
+			}
 		}
 	}
 	if !p.FatalAt.IsZero() {

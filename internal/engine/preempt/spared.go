@@ -138,7 +138,7 @@ func (s *Searcher) withShares(out *Standoff, c *Candidate) {
 	switch rule := s.sparedBy(c, out.Policy, nominal); {
 	case rule != "":
 		out.Rule = rule
-	case c.Queue.WithinNominal(account, s.req.Short) || s.borrowsNothing(c.Queue, out.Theirs, account):
+	case c.Queue.WithinPromised(account, s.req.Short) || s.borrowsNothing(c.Queue, out.Theirs, account):
 		out.Rule = core.SparedWithinNominal
 	case !nominal && !s.sharesAllow(out):
 		out.Rule = core.SparedByShare

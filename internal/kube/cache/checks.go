@@ -47,6 +47,7 @@ func (b *batch) queue(c ObjectUpdate) {
 	b.reconsider(b.world.queues[c.Name], q)
 	if !ok {
 		delete(b.world.queues, c.Name)
+		b.recut = b.recut || len(b.world.left) > 0
 		b.events = append(b.events, gone(c.Ref))
 		return
 	}
@@ -71,6 +72,7 @@ func (b *batch) changedQueues() []core.Event {
 			b.world.controller,
 			func(f string) bool { return b.world.flavors[f].onDemand },
 		)
+		q.Groups = b.world.cut(owner{name: name}, q.Groups)
 		out = append(out, core.QueueSet{Queue: q})
 	}
 	return out
@@ -99,6 +101,7 @@ func (b *batch) topology(c ObjectUpdate) {
 // flavorSet tells the engine what a flavor is, with the levels of its topology.
 func (w *World) flavorSet(name string) core.Event {
 	is := w.flavors[name].spec
+	_, is.KeepsSpares = w.rules.Spares[name]
 	is.Topology.Levels = w.topologies[is.Topology.Name].Levels
 	return core.FlavorSet{Flavor: is}
 }
@@ -117,7 +120,9 @@ func (b *batch) flavor(c ObjectUpdate) {
 		is = resourceFlavor{convert.Flavor(o), convert.NodesOnDemand(o)}
 		b.world.flavors[c.Name] = is
 		b.events = append(b.events, b.world.flavorSet(c.Name))
+		b.capacity(c.Name, convert.Capacities(o))
 	} else {
+		b.capacity(c.Name, nil)
 		delete(b.world.flavors, c.Name)
 		b.events = append(b.events, gone(c.Ref))
 	}

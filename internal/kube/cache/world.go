@@ -51,6 +51,13 @@ type World struct {
 	topologies map[string]core.Topology
 	flavors    map[string]resourceFlavor
 	refusals   refusals
+	// cohorts are the Cohorts as they say themselves. left is what is left of flavors of which quotas are cut, cuts
+	// how much of whose.
+	cohorts map[string]core.Cohort
+	left    lefts
+	cuts    map[owner]map[core.FlavorResource]core.Amount
+	// kept are the nodes that are kept for recovery.
+	kept map[string]bool
 }
 
 type known struct {
@@ -90,6 +97,8 @@ func NewWorld(rules convert.Rules) *World {
 		topologies: map[string]core.Topology{},
 		flavors:    map[string]resourceFlavor{},
 		refusals:   newRefusals(),
+		cohorts:    map[string]core.Cohort{},
+		left:       lefts{},
 	}
 }
 
@@ -104,6 +113,7 @@ func (w *World) Translate(changes []ObjectUpdate) []core.Event {
 		claims:     map[core.Key]bool{},
 		priorities: map[string]bool{},
 		queues:     map[string]bool{},
+		cohorts:    map[string]bool{},
 		ended:      map[core.Key]*kueue.Workload{},
 	}
 	for _, c := range changes {
@@ -184,6 +194,9 @@ type batch struct {
 	// priorities are the WorkloadPriorityClasses that changed.
 	priorities map[string]bool
 	queues     map[string]bool
+	cohorts    map[string]bool
+	// recut says that other quotas are cut than before.
+	recut bool
 	// ended are Workloads that had ended when they were first seen.
 	ended map[core.Key]*kueue.Workload
 }
@@ -198,7 +211,9 @@ func (b *batch) take(c ObjectUpdate) {
 		b.topology(c)
 	case Flavor:
 		b.flavor(c)
-	case Cohort, LocalQueue, Namespace:
+	case Cohort:
+		b.cohort(c)
+	case LocalQueue, Namespace:
 		b.events = append(b.events, plain(c))
 	case LimitRange, RuntimeClass:
 		b.surroundings(c)
@@ -412,6 +427,7 @@ func (b *batch) finish() []core.Event {
 			released = append(released, w.observed(k, o))
 		}
 	}
+	b.keep()
 	names := make([]string, 0, len(b.nodes))
 	for n := range b.nodes {
 		names = append(names, n)
@@ -420,8 +436,9 @@ func (b *batch) finish() []core.Event {
 	for _, name := range names {
 		if n, ok := w.nodes[name]; ok {
 			n.Foreign, n.ForeignLimits = w.pods.foreign(name, w.planned(name))
-			b.events = append(b.events, core.NodeSet{Node: n})
+			b.events = append(b.events, core.NodeSet{Node: w.withSpare(n)})
 		}
 	}
-	return slices.Concat(b.events, b.changedQueues(), released)
+	b.retell()
+	return slices.Concat(b.events, b.changedCohorts(), b.changedQueues(), released)
 }

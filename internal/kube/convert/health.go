@@ -192,6 +192,9 @@ func devices(pods []*corev1.Pod) []nodehealth.Finding {
 	bad := map[string][]string{}
 	for _, p := range pods {
 		for resource, id := range UnhealthyDevices(p) {
+			if strings.HasPrefix(resource, "claim:") { // what allots them says itself how they are
+				continue
+			}
 			bad[resource] = append(bad[resource], id)
 		}
 	}
@@ -208,15 +211,12 @@ func devices(pods []*corev1.Pod) []nodehealth.Finding {
 }
 
 // UnhealthyDevices are the resources and devices of a pod of which its kubelet says that they are unhealthy. Those of
-// claims have names that begin with "claim:", and are left out: what allots them says itself how they are.
+// claims have names that begin with "claim:".
 func UnhealthyDevices(p *corev1.Pod) func(yield func(resource, id string) bool) {
 	return func(yield func(resource, id string) bool) {
 		for _, all := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
 			for i := range all {
 				for _, s := range all[i].AllocatedResourcesStatus {
-					if strings.HasPrefix(string(s.Name), "claim:") {
-						continue
-					}
 					for _, r := range s.Resources {
 						if r.Health == corev1.ResourceHealthStatusUnhealthy && !yield(string(s.Name), string(r.ResourceID)) {
 							return

@@ -17,6 +17,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 )
 
 // WorkloadOf names the Workload that a pod belongs to; the zero key if none.
@@ -149,6 +150,10 @@ type Rules struct {
 	// not ready in time (requeuingStrategy.timestamp Creation); otherwise they go
 	// to its back.
 	RequeueByCreation bool
+	// Spares are how many nodes of flavors are kept for recovery.
+	Spares map[string]nodehealth.Spares
+	// SlackQueue is the ClusterQueue that has what nobody else was promised; "" if there is none.
+	SlackQueue string
 }
 
 // fewest is how few pods of a pod set, of which so many are left, may start; 0 means

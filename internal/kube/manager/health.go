@@ -21,6 +21,25 @@ type NodeHealth struct {
 	Policy nodehealth.Policy
 }
 
+// Capacity says what nodes there should be, and what becomes of quotas when too many are lost.
+type Capacity struct {
+	// Cut has quotas cut in proportion where more is promised than healthy.
+	Cut bool
+	// Pools are what is known of the nodes of flavors, by name.
+	Pools map[string]nodehealth.Pool
+}
+
+// spares are how many nodes of flavors are kept for recovery, where some are.
+func (c Capacity) spares() map[string]nodehealth.Spares {
+	out := map[string]nodehealth.Spares{}
+	for name, p := range c.Pools {
+		if p.Spares != (nodehealth.Spares{}) {
+			out[name] = p.Spares
+		}
+	}
+	return out
+}
+
 // healthMemory watches the one ConfigMap with what is remembered of nodes, so that others need not be readable.
 func healthMemory(mgr manager.Manager, namespace string) (cache.Cache, error) {
 	c, err := cache.New(mgr.GetConfig(), cache.Options{

@@ -174,6 +174,8 @@ type Options struct {
 	Retries *core.RetryText
 	// NodeHealth says what is made of signs that nodes are bad (nodeHealth).
 	NodeHealth NodeHealth
+	// Capacity says what nodes there should be, and what becomes of quotas when too many are lost (capacity).
+	Capacity Capacity
 	// History says which jobs that ended are remembered (history).
 	History history.Retention
 	// Limits are what users may ask for in their jobs (tenants).
@@ -573,6 +575,7 @@ const stabilizationWindow = 500 * time.Millisecond
 // decisions adds the decision loop and what shows its numbers.
 func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) error {
 	flight := recorder(mgr.GetLogger(), opts)
+	opts.Rules.SlackQueue, opts.Rules.Spares = opts.SlackQueue, opts.Capacity.spares()
 	engine := cycle.Options{
 		IgnoreUndeclared:     opts.IgnoreUndeclared,
 		BlockAdmission:       opts.BlockAdmission,
@@ -1015,9 +1018,16 @@ func ownRights(mgr manager.Manager, opts Options, _ *metrics.Metrics) error {
 	)
 }
 
-func nodesAndQueues(mgr manager.Manager, opts Options, _ *metrics.Metrics) error {
+func nodesAndQueues(mgr manager.Manager, opts Options, counters *metrics.Metrics) error {
 	return slack.SetupWithManager(
 		mgr,
-		slack.Options{Queue: opts.SlackQueue, Namespace: opts.Namespace, Health: opts.health},
+		slack.Options{
+			Queue:     opts.SlackQueue,
+			Namespace: opts.Namespace,
+			Health:    opts.health,
+			Pools:     opts.Capacity.Pools,
+			Cut:       opts.Capacity.Cut,
+			Show:      counters.Capacity,
+		},
 	)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,6 +17,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 	"github.com/mlbatch/mlbatch/internal/kube/certs"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/history"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/manager"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
@@ -86,6 +88,7 @@ func (s *Resolved) Options(opts manager.Options) manager.Options {
 		opts.Retries = &said
 	}
 	opts.NodeHealth = nodeHealth(c.NodeHealth)
+	opts.Capacity = capacity(c.Capacity)
 	opts.Lifecycle.Explicit = s.Gates["UnadmittedWorkloadsExplicitStatus"]
 	opts.AdmissionFairSharing = admissionFairSharing(c.AdmissionFairSharing)
 	if p := c.ObjectRetentionPolicies; p != nil && p.Workloads != nil {
@@ -134,6 +137,21 @@ func nodeHealth(n *v1beta2.NodeHealth) manager.NodeHealth {
 		out.Policy.Rules = append(out.Policy.Rules, r)
 	}
 	out.Policy.Rules = append(out.Policy.Rules, nodehealth.DefaultRules()...)
+	return out
+}
+
+// capacity is what nodes there should be.
+func capacity(c *v1beta2.Capacity) manager.Capacity {
+	out := manager.Capacity{Cut: *c.WhenShort == v1beta2.ShortCut, Pools: map[string]nodehealth.Pool{}}
+	for _, f := range c.Flavors {
+		pool := nodehealth.Pool{OnDemand: f.OnDemand, Planned: convert.Resources(f.Planned)}
+		if s := f.Spares; s != nil && s.Type == intstr.String {
+			pool.Spares.Percent, _ = intstr.GetScaledValueFromIntOrPercent(s, 100, true) // it is valid
+		} else if s != nil {
+			pool.Spares.Nodes = s.IntValue()
+		}
+		out.Pools[f.Name] = pool
+	}
 	return out
 }
 

@@ -366,7 +366,7 @@ func (r *reconciler) act(
 	now time.Time,
 ) error {
 	if !r.Act {
-		return nil
+		return r.lift(ctx, nodes)
 	}
 	var errs []error
 	for i := range nodes {
@@ -388,6 +388,56 @@ func (r *reconciler) act(
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// lift takes off, in mode Decide, what was written on nodes in mode Act: labels of ours, and the condition of nodes that
+// had one. Without the right to do so it is said once, and what is there stays.
+func (r *reconciler) lift(ctx context.Context, nodes []corev1.Node) error {
+	var errs []error
+	for i := range nodes {
+		n := &nodes[i]
+		_, marked := n.Annotations[convert.LabelledAnnotation]
+		stated := slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == nodehealth.ConditionType
+		})
+		if n.DeletionTimestamp != nil || !marked && !stated {
+			continue
+		}
+		var err error
+		if marked {
+			err = r.relabel(ctx, n, nodehealth.Health{})
+		}
+		if err == nil && stated {
+			err = r.forgetCondition(ctx, n)
+		}
+		const key = "what was written on nodes"
+		if apierrors.IsForbidden(err) {
+			if !r.told[key] {
+				log.FromContext(ctx).Info(
+					"Labels and conditions that were written in mode Act stay on nodes, which may not be written",
+					"node", n.Name, "clusterRole", convert.NodesRole,
+				)
+			}
+			r.told[key] = true
+			return nil
+		}
+		if client.IgnoreNotFound(err) != nil {
+			errs = append(errs, fmt.Errorf("node %s: %w", n.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// forgetCondition takes the condition of ours off a node.
+func (r *reconciler) forgetCondition(ctx context.Context, n *corev1.Node) error {
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []map[string]string{
+		{"type": string(nodehealth.ConditionType), "$patch": "delete"},
+	}}})
+	if err != nil {
+		return fmt.Errorf("compose the end of its condition: %w", err)
+	}
+	to := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name}}
+	return r.Client.Status().Patch(ctx, to, client.RawPatch(types.StrategicMergePatchType, patch), owner)
 }
 
 // relabel writes the health label and whose it is, in one write.
