@@ -12,7 +12,7 @@ import (
 )
 
 // A workload that asks for it runs on for a while after it was evicted, so that its pods can save what they have done:
-// see decision record 62. When that begins is the condition StopNotice, which is set in the write that evicts, by whatever
+// see decision record 60. When that begins is the condition StopNotice, which is set in the write that evicts, by whatever
 // decided that: so all kinds of jobs and all reasons have one rule, and nothing is remembered elsewhere. Its time
 // is counted from that write, begins once for each admission, and is bounded by what the installation allows, whatever a
 // job says. Who stops pods asks RunsOnUntil first.
