@@ -13,6 +13,7 @@ import (
 // newClearCommand says of nodes that they are well.
 func newClearCommand() *cobra.Command {
 	var d drainFlags
+	withoutTest := false
 	cmd := &cobra.Command{
 		Use:   "clear NODE...",
 		Short: "Say that nodes are well: what was found on them until now does not count any more",
@@ -20,9 +21,15 @@ func newClearCommand() *cobra.Command {
 does not count any more, a fatal finding neither; what is found later does. A health label that
 mlbatch set is taken off. What others set, and what "mlbatch drain" did, stays.
 
+Where mlbatch tests nodes that return (nodeHealth.deepTest), one that had a fatal finding waits for its
+test before it is used; --without-test has it used at once.
+
 It takes the right to patch nodes.`,
 		Example: `  # repaired, and tested by hand
-  mlbatch nodes clear node-1 --reason "GPU 3 replaced"`,
+  mlbatch nodes clear node-1 --reason "GPU 3 replaced"
+
+  # what waits for a test is used without
+  mlbatch nodes clear node-1 --without-test`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: others(asking(coreNames("Node"))),
 		RunE: func(cmd *cobra.Command, names []string) error {
@@ -36,7 +43,7 @@ It takes the right to patch nodes.`,
 				return err //nolint:wrapcheck // it says what it asked
 			}
 			for _, n := range nodes {
-				left, err := n.Clear(ctx, c, who, d.reason, time.Now())
+				left, err := n.Clear(ctx, c, who, d.reason, withoutTest, time.Now())
 				switch {
 				case err != nil:
 					return err //nolint:wrapcheck // it names the node
@@ -55,6 +62,8 @@ It takes the right to patch nodes.`,
 		},
 	}
 	cmd.Flags().StringVar(&d.reason, "reason", "", "`why`, for those who look at the node later")
+	cmd.Flags().BoolVar(&withoutTest, "without-test", false,
+		"use nodes at once that would wait for the deep test of nodes that return")
 	connectionFlags(cmd.Flags(), &d.conn)
 	return cmd
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,6 +63,8 @@ type Options struct {
 	// Namespace of the ConfigMap.
 	Namespace string
 	Policy    nodehealth.Policy
+	// TestNamespace has the Jobs of deep tests; "" if there are none.
+	TestNamespace string
 	// Act has nodes touched.
 	Act bool
 	// Count is told how many nodes are in which state, how many are held in service by flavor, and which states
@@ -69,7 +72,7 @@ type Options struct {
 	Count func(states map[nodehealth.State]int, held map[string]int, into []nodehealth.State)
 }
 
-// SetupWithManager adds the controller to the manager. It needs list and watch on nodes, pods and resourceflavors,
+// SetupWithManager adds the controller to the manager. It needs list and watch on nodes, pods, resourceflavors and, where there are tests, jobs,
 // create and patch on events, and list, watch, create and patch on configmaps in its namespace; to act, patch on nodes
 // and nodes/status as well (convert.NodesRole).
 func SetupWithManager(mgr manager.Manager, o Options) error {
@@ -78,7 +81,7 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("make the controller of node health: %w", err)
 	}
-	for _, s := range sources(mgr.GetCache(), o.Memory) {
+	for _, s := range sources(mgr.GetCache(), o.Memory, o.TestNamespace) {
 		if err := c.Watch(s); err != nil {
 			return fmt.Errorf("watch for the controller of node health: %w", err)
 		}
@@ -192,6 +195,10 @@ func (r *reconciler) patients(
 		p := &pods.Items[i]
 		on[p.Spec.NodeName] = append(on[p.Spec.NodeName], p)
 	}
+	tests, err := r.tests(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
 	var nodes corev1.NodeList
 	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, nil, fmt.Errorf("list nodes: %w", err)
@@ -206,9 +213,30 @@ func (r *reconciler) patients(
 			r.told[key] = true
 			log.FromContext(ctx).Error(err, "A report of checks says nothing", "node", n.Name)
 		}
+		convert.DeepTested(&p, n, tests[n.Name])
 		patients[i] = p
 	}
 	return nodes.Items, patients, nil
+}
+
+// tests are the deep tests that there are, by node.
+func (r *reconciler) tests(ctx context.Context) (map[string][]nodehealth.Test, error) {
+	if r.TestNamespace == "" {
+		return nil, nil
+	}
+	var jobs batchv1.JobList
+	if err := r.Client.List(
+		ctx, &jobs, client.InNamespace(r.TestNamespace), client.HasLabels{convert.DeepTestLabel}, client.UnsafeDisableDeepCopy,
+	); err != nil {
+		return nil, fmt.Errorf("list Jobs in %s: %w", r.TestNamespace, err)
+	}
+	tests := map[string][]nodehealth.Test{}
+	for i := range jobs.Items {
+		if t, is := convert.TestOf(&jobs.Items[i]); is {
+			tests[t.Node] = append(tests[t.Node], t)
+		}
+	}
+	return tests, nil
 }
 
 // write stores what changed. It fails if somebody else has written since: the breaker counts by what is stored.
