@@ -3,7 +3,9 @@ package convert
 import (
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"slices"
+	"strconv"
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -25,6 +27,18 @@ type DeepTest struct {
 	Tries  int                  `json:"tries"`
 }
 
+// TestJobName is that of the Job of a test. Two tests of a node that have the same number have the same name.
+func TestJobName(t *nodehealth.Test) string {
+	const most, rest = 36, 10
+	node := strings.ReplaceAll(t.Node, ".", "-")
+	if len(node) > most || node != t.Node {
+		h := fnv.New32a()
+		h.Write([]byte(t.Node))
+		node = node[:min(len(node), most-rest)] + "-" + strconv.FormatUint(uint64(h.Sum32()), 36)
+	}
+	return "deep-test-" + node + "-" + strconv.Itoa(t.Number)
+}
+
 // TestOf is the deep test that a Job is, and false of a Job that is none. Who may write Jobs in the namespace of the tests
 // says what comes of them: nobody but mlbatch is to.
 func TestOf(j *batchv1.Job) (nodehealth.Test, bool) {
@@ -35,6 +49,9 @@ func TestOf(j *batchv1.Job) (nodehealth.Test, bool) {
 	t := nodehealth.Test{
 		Node: said.Node, UID: said.UID, Number: said.Number, Cause: said.Cause, Tries: said.Tries,
 		Queued: said.Cause == nodehealth.Periodic, Created: j.CreationTimestamp.UTC(),
+	}
+	if j.Name != TestJobName(&t) {
+		return nodehealth.Test{}, false // a copy
 	}
 	if at := j.Status.StartTime; at != nil && (j.Spec.Suspend == nil || !*j.Spec.Suspend) {
 		t.Began = at.UTC()

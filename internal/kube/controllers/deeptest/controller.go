@@ -115,7 +115,7 @@ func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	// 3. Write.
 	var errs []error
 	for _, t := range plan.Remove {
-		errs = append(errs, r.remove(ctx, jobs[name(&t)]))
+		errs = append(errs, r.remove(ctx, jobs[convert.TestJobName(&t)]))
 	}
 	for _, t := range plan.Start {
 		errs = append(errs, r.start(ctx, &t, byName[t.Node]))
@@ -217,7 +217,7 @@ func (r *reconciler) tests(ctx context.Context) (map[string]*batchv1.Job, []node
 	for i := range list.Items {
 		j := &list.Items[i]
 		t, is := convert.TestOf(j)
-		if !is || j.Name != name(&t) || j.DeletionTimestamp != nil && t.Verdict != "" {
+		if !is || j.DeletionTimestamp != nil && t.Verdict != "" {
 			continue
 		}
 		jobs[j.Name] = j
@@ -267,8 +267,8 @@ func (r *reconciler) tell(given []nodehealth.Test, nodes map[string]*corev1.Node
 	now := map[string]bool{}
 	for i := range given {
 		t := &given[i]
-		now[name(t)] = true
-		if !r.told[name(t)] {
+		now[convert.TestJobName(t)] = true
+		if !r.told[convert.TestJobName(t)] {
 			r.Recorder.Eventf(nodes[t.Node], nil, corev1.EventTypeWarning, "DeepTestGivenUp", "TestNode", "%s",
 				t.GivenUpWords())
 		}

@@ -3,8 +3,6 @@ package deeptest
 import (
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
-	"strconv"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -39,18 +37,6 @@ const (
 // (125 to 128), and of those that are killed (137, 143).
 func unclear() []int32 { return []int32{2, 3, 125, 126, 127, 128, 137, 143} }
 
-// name is that of the Job of a test. Two tests of a node that have the same number have the same name.
-func name(t *nodehealth.Test) string {
-	const most = 36
-	node := t.Node
-	if len(node) > most {
-		h := fnv.New32a()
-		h.Write([]byte(node))
-		node = node[:most-10] + "-" + strconv.FormatUint(uint64(h.Sum32()), 36)
-	}
-	return "deep-test-" + node + "-" + strconv.Itoa(t.Number)
-}
-
 // job is the Job of a test of a node.
 func (t Template) job(test *nodehealth.Test, n *corev1.Node, namespace string) (*batchv1.Job, error) {
 	said, err := json.Marshal(convert.DeepTest{
@@ -61,7 +47,7 @@ func (t Template) job(test *nodehealth.Test, n *corev1.Node, namespace string) (
 	}
 	j := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: name(test),
+			Namespace: namespace, Name: convert.TestJobName(test),
 			Labels:      map[string]string{convert.DeepTestLabel: "true"},
 			Annotations: map[string]string{convert.DeepTestLabel: string(said)},
 		},
