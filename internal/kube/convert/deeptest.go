@@ -71,7 +71,7 @@ func TestOf(j *batchv1.Job) (nodehealth.Test, bool) {
 			t.Why = fmt.Sprintf("%s: %s", c.Reason, c.Message)
 			if c.Reason == batchv1.JobReasonPodFailurePolicy {
 				t.Verdict = nodehealth.TestFailed
-				t.Why = "kubectl -n " + j.Namespace + " logs job/" + j.Name
+				t.Why = "it failed: kubectl -n " + j.Namespace + " logs job/" + j.Name
 			}
 		case batchv1.JobSuspended, batchv1.JobFailureTarget, batchv1.JobSuccessCriteriaMet:
 		}

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,8 +33,12 @@ import (
 
 const owner = client.FieldOwner("mlbatch-deep-test")
 
-// lookEvery is how often is looked whether nodes are idle.
-const lookEvery = 30 * time.Second
+const (
+	// lookEvery is how often is looked at all nodes if nothing happens.
+	lookEvery = 30 * time.Second
+	// together is how long is waited for more changes: all nodes are looked at for each.
+	together = 500 * time.Millisecond
+)
 
 // Options are what the controller works with.
 type Options struct {
@@ -65,6 +70,7 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 				return j.Namespace == o.Namespace && j.Labels[convert.DeepTestLabel] != ""
 			})),
 		source.Kind(mgr.GetCache(), &corev1.Node{}, look[*corev1.Node](), nodeChanged()),
+		source.Kind(mgr.GetCache(), &corev1.Pod{}, look[*corev1.Pod](), letsGo()),
 		source.Kind(o.Memory, &corev1.ConfigMap{}, look[*corev1.ConfigMap]()),
 	} {
 		if err := c.Watch(s); err != nil {
@@ -74,11 +80,27 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 	return nil
 }
 
-// look asks for one look at all nodes, whatever happened.
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// look asks for one look at all nodes, once for all that happens within a moment.
 func look[T client.Object]() handler.TypedEventHandler[T, reconcile.Request] {
-	return handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, T) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: "nodes"}}}
-	})
+	all := reconcile.Request{NamespacedName: client.ObjectKey{Name: "nodes"}}
+	return handler.TypedFuncs[T, reconcile.Request]{
+		CreateFunc: func(_ context.Context, _ event.TypedCreateEvent[T], q queue) { q.AddAfter(all, together) },
+		UpdateFunc: func(_ context.Context, _ event.TypedUpdateEvent[T], q queue) { q.AddAfter(all, together) },
+		DeleteFunc: func(_ context.Context, _ event.TypedDeleteEvent[T], q queue) { q.AddAfter(all, together) },
+	}
+}
+
+// letsGo lets through pods that do not hold GPUs any more.
+func letsGo() predicate.TypedPredicate[*corev1.Pod] {
+	return predicate.TypedFuncs[*corev1.Pod]{
+		CreateFunc: func(event.TypedCreateEvent[*corev1.Pod]) bool { return false },
+		UpdateFunc: func(e event.TypedUpdateEvent[*corev1.Pod]) bool {
+			return convert.HoldsGPUs(e.ObjectOld) && !convert.HoldsGPUs(e.ObjectNew)
+		},
+		DeleteFunc: func(e event.TypedDeleteEvent[*corev1.Pod]) bool { return convert.HoldsGPUs(e.Object) },
+	}
 }
 
 // nodeChanged lets through what decides whether a node is tested; heartbeats do not.

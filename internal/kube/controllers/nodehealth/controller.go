@@ -303,7 +303,9 @@ func (r *reconciler) tell(nodes []corev1.Node, was map[string]nodehealth.Health,
 		}
 		into = append(into, state)
 		kind, note := corev1.EventTypeNormal, "The node is healthy again"
-		if state == nodehealth.Testing {
+		if state == nodehealth.Testing && !h.Untested.IsZero() {
+			note = "The node waits for a deep test before it is used again"
+		} else if state == nodehealth.Testing {
 			note = "The node is being tested, as its health label says"
 		} else if f, _ := h.Worst(); f != nil {
 			note = fmt.Sprintf("The node is %s: %s", state, f.Words())
