@@ -86,7 +86,7 @@ func Checks() []Check {
 			Name: "remapped", Marker: "REMAPPED ROWS", Failed: "REMAPPED ROWS Failed", Metric: "remapped",
 			About: "rows of GPU memory that wait to be replaced, or could not be", GPU: true,
 			Tools: smi, Deadline: light, Arguments: smiArguments,
-			Parse: ofGPUs(func(gpus []reading.GPU, _ *Run) []reading.Finding { return reading.Remapped(gpus) }),
+			Parse: remapped,
 		},
 		{
 			Name: "gpumem", Marker: "GPU MEM", Failed: "GPU MEM Test Failed", Metric: "gpumem",
@@ -240,6 +240,14 @@ func ofGPUs(judge func([]reading.GPU, *Run) []reading.Finding) func(*Run, string
 		gpus, wrong := r.gpus(tool, out)
 		return reading.Of(append(judge(gpus, r), wrong...))
 	}
+}
+
+// remapped judges what nvidia-smi says; amd-smi says nothing of it.
+func remapped(r *Run, tool string, out Output) reading.Outcome {
+	if tool == amdSMI {
+		return reading.Skip(tool + " tells nothing of rows that were replaced")
+	}
+	return ofGPUs(func(gpus []reading.GPU, _ *Run) []reading.Finding { return reading.Remapped(gpus) })(r, tool, out)
 }
 
 func diagnosis(r *Run, _ string, out Output) reading.Outcome {
