@@ -15,13 +15,14 @@ import (
 func newClearCommand() *cobra.Command {
 	var d nodeCommand
 	var reason string
+	withoutTest := false
 	d.do = func(ctx context.Context) error {
 		who, err := cli.WhoAmI(ctx, d.c)
 		if err != nil {
 			return err //nolint:wrapcheck // it says what it asked
 		}
 		for _, n := range d.nodes {
-			left, err := n.Clear(ctx, d.c, who, reason, time.Now())
+			left, err := n.Clear(ctx, d.c, who, reason, withoutTest, time.Now())
 			if err != nil {
 				return err //nolint:wrapcheck // it names the node
 			}
@@ -39,10 +40,18 @@ func newClearCommand() *cobra.Command {
 does not count any more, a fatal finding neither; what is found later does. A health label that
 mlbatch set is taken off. What others set, and what "mlbatch drain" did, stays.
 
+Where mlbatch tests nodes that return (nodeHealth.deepTest), one that had a fatal finding waits for its
+test before it is used; --without-test has it used at once.
+
 It takes the right to patch nodes.`,
 		Example: `  # repaired, and tested by hand
-  mlbatch nodes clear node-1 --reason "GPU 3 replaced"`,
+  mlbatch nodes clear node-1 --reason "GPU 3 replaced"
+
+  # what waits for a test is used without
+  mlbatch nodes clear node-1 --without-test`,
 	})
 	cmd.Flags().StringVar(&reason, "reason", "", "`why`, for those who look at the node later")
+	cmd.Flags().BoolVar(&withoutTest, "without-test", false,
+		"use nodes at once that would wait for the deep test of nodes that return")
 	return cmd
 }

@@ -138,6 +138,23 @@ func TestWhatIsFatalStaysUntilADeepTestPasses(t *testing.T) {
 	})
 }
 
+// A test that left something out has not looked at what may have broken.
+func TestADeepTestThatLeftSomethingOutClearsNothing(t *testing.T) {
+	c, x := newCluster(), &tools{}
+	o := sound(c, x)
+	x.set(dcgmi, diag("PCIe", "Fail"), 226)
+	running(t, o, func(ctx context.Context, a *Agent) {
+		time.Sleep(5 * time.Minute)
+		x.set(dcgmi, diag("GPU Memory", "Skip"), 0)
+		got := a.Check(ctx, []string{DeepCheck}, Request{})[0]
+		time.Sleep(5 * time.Minute)
+		if r := c.report(t)["dcgm"]; r.Result != health.Fatal || got.Deep || Tested([]reading.Outcome{got}) ||
+			!strings.Contains(got.Message, "GPU Memory") {
+			t.Errorf("it is %+v, and the test %+v; want that it stays fatal, and why", r, got)
+		}
+	})
+}
+
 func TestWhatIsFatalIsRememberedOverARestartAndClearedByTakingTheAnnotationAway(t *testing.T) {
 	c, x := newCluster(), &tools{}
 	o := sound(c, x)

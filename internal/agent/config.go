@@ -28,6 +28,9 @@ type Config struct {
 	DeepLevel int `json:"deepLevel,omitempty"`
 	// FatalTests are names of DCGM's tests whose failure takes what runs off the GPU.
 	FatalTests []string `json:"fatalTests,omitempty"`
+	// DeepTests are names of DCGM's tests that a deep test has to have run on each GPU to clear what is fatal; left out,
+	// they are those of the level.
+	DeepTests []string `json:"deepTests,omitempty"`
 	// Limits are what is expected of GPUs, by model, before the defaults.
 	Limits reading.Limits `json:"limits,omitempty"`
 	// Neighbours is how many other nodes ping and iperf choose at random.
@@ -109,10 +112,12 @@ func (c *Config) Validate() field.ErrorList {
 	if c.SlowPart < 0 || c.SlowPart > 1 {
 		add("slowPart", c.SlowPart, "must be between 0 and 1, such as 0.5")
 	}
-	for i, name := range c.FatalTests {
-		if len(strings.TrimSpace(name)) < 2 {
-			at := field.NewPath("fatalTests").Index(i)
-			errs = append(errs, field.Invalid(at, name, "must be the name of a test of DCGM, such as PCIe"))
+	for of, names := range map[string][]string{"fatalTests": c.FatalTests, "deepTests": c.DeepTests} {
+		for i, name := range names {
+			if len(strings.TrimSpace(name)) < 2 {
+				at := field.NewPath(of).Index(i)
+				errs = append(errs, field.Invalid(at, name, "must be the name of a test of DCGM, such as PCIe"))
+			}
 		}
 	}
 	if c.StorageClass != "" && len(validation.IsDNS1123Subdomain(c.StorageClass)) > 0 {

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"io"
 	"net"
@@ -75,6 +76,23 @@ func TestWhoAsksHasToProveThatTheyMay(t *testing.T) {
 		if code, text := get(t, h, q.method, q.path, token, ""); code != q.want {
 			t.Errorf("%s: %s %s by %q: %d %s", q.why, q.method, q.path, q.token, code, text)
 		}
+	}
+}
+
+// A token that the API server takes is worth something to who has taken a node over. Monitors have no other; all else asks
+// for one that is for agents.
+func TestTokensOfTheAPIServerAreForMetricsOnly(t *testing.T) {
+	c, x := newCluster(), &tools{}
+	token := "e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"p","aud":["https://kubernetes"]}`)) + ".x"
+	c.users = map[string]*User{token: {Name: "p"}}
+	c.rights = map[string]bool{"p get /metrics": true, "p get /dcgm": true}
+	h := (&Server{Agent: New(sound(c, x))}).Handler()
+	if code, text := get(t, h, "GET", "/metrics", token, ""); code != http.StatusOK {
+		t.Errorf("metrics: %d %s", code, text)
+	}
+	if code, text := get(t, h, "GET", "/dcgm", token, ""); code != http.StatusUnauthorized ||
+		!strings.Contains(text, "--audience mlbatch-agent") {
+		t.Errorf("a check: %d %s, want what token to show", code, text)
 	}
 }
 

@@ -13,17 +13,21 @@ import (
 )
 
 // Clear says of a node that it is well, whatever was found on it until now, and takes off a health label that mlbatch
-// set. left says what keeps it out of service all the same.
+// set. left says what keeps it out of service all the same. A node that returns from what was fatal is used without the
+// deep test of such nodes if withoutTest.
 func (n Node) Clear(
 	ctx context.Context,
 	c client.Client,
 	who, reason string,
+	withoutTest bool,
 	now time.Time,
 ) (left string, err error) {
 	if err := n.again(ctx, c); err != nil {
 		return "", err
 	}
-	text, err := json.Marshal(convert.Cleared{By: who, Reason: reason, At: now.UTC().Truncate(time.Second)})
+	text, err := json.Marshal(convert.Cleared{
+		By: who, Reason: reason, At: now.UTC().Truncate(time.Second), WithoutTest: withoutTest,
+	})
 	if err != nil {
 		return "", fmt.Errorf("node %s: %w", n.Name, err)
 	}

@@ -37,7 +37,7 @@ func TestClear(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			left, err := nodes[0].Clear(t.Context(), c, "ann", "GPU replaced", noon())
+			left, err := nodes[0].Clear(t.Context(), c, "ann", "GPU replaced", false, noon())
 			if err != nil || (left == "") != (tc.left == "") || !strings.Contains(left, tc.left) {
 				t.Errorf("left %q, %v; want %q: %s", left, err, tc.left, tc.why)
 			}
@@ -51,7 +51,7 @@ func TestClear(t *testing.T) {
 			if _, marked := n.Annotations[convert.LabelledAnnotation]; marked != tc.mark {
 				t.Errorf("marked as ours: %v, want %v", marked, tc.mark)
 			}
-			if at := convert.ClearedAt(&n); !at.Equal(noon().Truncate(time.Second)) {
+			if at := convert.ClearedOf(&n).At; !at.Equal(noon().Truncate(time.Second)) {
 				t.Errorf("cleared at %s: %s", at, n.Annotations[convert.ClearedAnnotation])
 			}
 		})

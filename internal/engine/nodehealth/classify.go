@@ -190,6 +190,10 @@ func judged(f Signals) []finding {
 		}
 		out = append(out, finding{state, of, why})
 	}
+	if at := f.Health.Untested; !at.IsZero() {
+		why := "waits for a deep test since it was cleared at " + at.UTC().Format("2006-01-02T15:04Z")
+		out = append(out, finding{core.NodeClosed, wholeNode, why})
+	}
 	return out
 }
 

@@ -60,6 +60,8 @@ type Policy struct {
 	Percent int
 	// Most bounds how many nodes are remembered.
 	Most int
+	// TestReturned has nodes that somebody cleared of what was fatal wait for a deep test before they are used.
+	TestReturned bool
 }
 
 // DefaultMost nodes that are not healthy fit into one ConfigMap, if little has to be said of each.
@@ -109,6 +111,8 @@ type Evidence struct {
 	DeepPassed time.Time
 	// Cleared is when somebody last said that the node is well, whatever was found until then.
 	Cleared time.Time
+	// Trusted says that who cleared it wants no test of it.
+	Trusted bool
 }
 
 // Next is how a part is after a look at what is found on it, all of the part and worst first. Nothing but what it is
@@ -281,6 +285,10 @@ type Health struct {
 	Taken time.Time `json:"taken,omitzero"`
 	// Held is since when it would be out of service and is not, since too many are already.
 	Held time.Time `json:"held,omitzero"`
+	// Untested is when somebody cleared it of what was fatal; it waits for a deep test.
+	Untested time.Time `json:"untested,omitzero"`
+	// UnderTest says that a deep test of ours runs on it while it is out of service.
+	UnderTest bool `json:"underTest,omitempty"`
 }
 
 // until is what is remembered with no time after now, and without parts that nobody here has written: who is not
@@ -292,7 +300,7 @@ func (h Health) until(now time.Time) Health {
 		}
 		return at
 	}
-	h.Taken, h.Held = past(h.Taken), past(h.Held)
+	h.Taken, h.Held, h.Untested = past(h.Taken), past(h.Held), past(h.Untested)
 	var parts []Part
 	for _, p := range h.Parts {
 		if p.State != Healthy && p.Level.rank() == 0 {
@@ -343,7 +351,7 @@ func (h Health) worst() *Part {
 func (h Health) State() State {
 	p := h.worst()
 	switch {
-	case h.Testing && (p == nil || p.State.rank() < Testing.rank()):
+	case (h.Testing || !h.Untested.IsZero()) && (p == nil || p.State.rank() < Testing.rank()):
 		return Testing
 	case p == nil:
 		return Healthy
@@ -362,6 +370,20 @@ func (h Health) Worst() (*Finding, time.Time) {
 	return p.Worst, p.Since
 }
 
+// returned is since when a node that was as was waits for a deep test: somebody cleared it of what was fatal. Zero is of
+// one that does not.
+func (h Health) returned(was Health, e Evidence, policy Policy) time.Time {
+	fatal := func(p Part) bool { return !p.FatalAt.IsZero() }
+	since := was.Untested
+	if slices.ContainsFunc(was.Parts, fatal) && !slices.ContainsFunc(h.Parts, fatal) {
+		since = e.Cleared
+	}
+	if !policy.TestReturned || e.DeepPassed.After(since) || e.Trusted && !e.Cleared.Before(since) {
+		return time.Time{}
+	}
+	return since
+}
+
 // out reports whether findings would keep new work off the node.
 func (h Health) out() bool {
 	return slices.ContainsFunc(h.Parts, func(p Part) bool { return !p.nodeState().TakesWork() })
@@ -378,5 +400,6 @@ func (h Health) bad() bool {
 // Equal reports whether both say the same.
 func (h Health) Equal(o Health) bool {
 	return h.UID == o.UID && slices.Equal(h.Pools, o.Pools) && slices.EqualFunc(h.Parts, o.Parts, Part.equal) &&
-		h.Testing == o.Testing && h.Taken.Equal(o.Taken) && h.Held.Equal(o.Held)
+		h.Testing == o.Testing && h.Taken.Equal(o.Taken) && h.Held.Equal(o.Held) &&
+		h.Untested.Equal(o.Untested) && h.UnderTest == o.UnderTest
 }

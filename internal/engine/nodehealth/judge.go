@@ -18,6 +18,8 @@ type Patient struct {
 	Testing bool
 	// Found is what is wrong with it, worst first (Findings).
 	Found []Finding
+	// Testable says that it has GPUs that a deep test could ask for, and UnderTest that one runs which no queue knows.
+	Testable, UnderTest bool
 	Evidence
 }
 
@@ -130,7 +132,7 @@ func (v *Verdict) remember(policy Policy, was map[string]Health, patients []Pati
 		for _, part := range e.Parts {
 			e.level = max(e.level, part.Level.rank())
 		}
-		if len(e.Parts) > 0 || e.Testing || e.counted {
+		if len(e.Parts) > 0 || e.Testing || e.counted || !e.Untested.IsZero() {
 			all = append(all, e)
 		}
 	}
@@ -180,9 +182,11 @@ func countedIn(pools []string) []string {
 // next is how a node is, the breaker left aside.
 func (p Patient) next(policy Policy, was Health, now time.Time) Health {
 	if was.UID != p.UID {
-		was.Parts, was.Held = nil, time.Time{}
+		was.Parts, was.Held, was.Untested = nil, time.Time{}, time.Time{}
 	}
-	h := Health{UID: p.UID, Pools: p.Pools, Testing: p.Testing, Taken: was.Taken, Held: was.Held}
+	h := Health{
+		UID: p.UID, Pools: p.Pools, Testing: p.Testing, Taken: was.Taken, Held: was.Held, UnderTest: p.UnderTest,
+	}
 	found := map[string][]Finding{}
 	for _, f := range p.Found {
 		found[f.Resource] = append(found[f.Resource], f)
@@ -201,6 +205,9 @@ func (p Patient) next(policy Policy, was Health, now time.Time) Health {
 		if !part.forgettable(policy, now) {
 			h.Parts = append(h.Parts, part)
 		}
+	}
+	if p.Testable {
+		h.Untested = h.returned(was, p.Evidence, policy)
 	}
 	if len(h.Parts) > mostParts { // the worst, in the order of their names
 		byLevel := slices.SortedStableFunc(slices.Values(h.Parts), func(a, b Part) int {

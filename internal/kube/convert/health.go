@@ -67,15 +67,17 @@ type Cleared struct {
 	By     string    `json:"by,omitempty"`
 	Reason string    `json:"reason,omitempty"`
 	At     time.Time `json:"at"`
+	// WithoutTest says that the node is to be used without the deep test of nodes that return.
+	WithoutTest bool `json:"withoutTest,omitempty"`
 }
 
-// ClearedAt is when somebody last cleared a node; zero if nobody did, or it cannot be read.
-func ClearedAt(n *corev1.Node) time.Time {
+// ClearedOf is what somebody last said who cleared a node; zero if nobody did, or it cannot be read.
+func ClearedOf(n *corev1.Node) Cleared {
 	var c Cleared
 	if json.Unmarshal([]byte(n.Annotations[ClearedAnnotation]), &c) != nil {
-		return time.Time{}
+		return Cleared{}
 	}
-	return c.At
+	return c
 }
 
 // LabelledAnnotation on a Node says that mlbatch wrote its health label, and over what.
@@ -167,7 +169,8 @@ func Patient(
 			f.Resource = ""
 		}
 	}
-	out.DeepPassed, out.Cleared = deepPassed, ClearedAt(n)
+	cleared := ClearedOf(n)
+	out.DeepPassed, out.Cleared, out.Trusted = deepPassed, cleared.At, cleared.WithoutTest
 	if err != nil {
 		err = fmt.Errorf("node %s: %w", n.Name, err)
 	}

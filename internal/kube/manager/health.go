@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
+	"github.com/mlbatch/mlbatch/internal/kube/controllers/deeptest"
 	healthcontroller "github.com/mlbatch/mlbatch/internal/kube/controllers/nodehealth"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
@@ -19,6 +20,16 @@ type NodeHealth struct {
 	// Act has nodes labelled; otherwise findings decide where jobs start, and no node is touched.
 	Act    bool
 	Policy nodehealth.Policy
+	// DeepTest has nodes tested; nil has not.
+	DeepTest *DeepTest
+}
+
+// DeepTest says which nodes are tested when, and by what.
+type DeepTest struct {
+	Namespace string
+	Flavors   []string
+	Policy    nodehealth.TestPolicy
+	Template  deeptest.Template
 }
 
 // Capacity says what nodes there should be, and what becomes of quotas when too many are lost.
@@ -68,14 +79,32 @@ func (s ownCacheOf) GetCache() cache.Cache { return s.Cache }
 
 // nodeHealth adds what judges nodes.
 func nodeHealth(mgr manager.Manager, opts Options, counters *metrics.Metrics) error {
+	tests := ""
+	if t := opts.NodeHealth.DeepTest; t != nil {
+		tests = t.Namespace
+		if err := deeptest.SetupWithManager(mgr, deeptest.Options{
+			Client:    mgr.GetClient(),
+			Clock:     clock.RealClock{},
+			Recorder:  mgr.GetEventRecorder("mlbatch-deep-test"),
+			Memory:    opts.health,
+			Home:      opts.Namespace,
+			Namespace: t.Namespace,
+			Policy:    t.Policy,
+			Flavors:   t.Flavors,
+			Template:  t.Template,
+		}); err != nil {
+			return err
+		}
+	}
 	return healthcontroller.SetupWithManager(mgr, healthcontroller.Options{
-		Client:    mgr.GetClient(),
-		Clock:     clock.RealClock{},
-		Recorder:  mgr.GetEventRecorder("mlbatch-node-health"),
-		Memory:    opts.health,
-		Namespace: opts.Namespace,
-		Policy:    opts.NodeHealth.Policy,
-		Act:       opts.NodeHealth.Act,
-		Count:     counters.NodeHealth,
+		Client:        mgr.GetClient(),
+		Clock:         clock.RealClock{},
+		Recorder:      mgr.GetEventRecorder("mlbatch-node-health"),
+		Memory:        opts.health,
+		Namespace:     opts.Namespace,
+		TestNamespace: tests,
+		Policy:        opts.NodeHealth.Policy,
+		Act:           opts.NodeHealth.Act,
+		Count:         counters.NodeHealth,
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 	"github.com/mlbatch/mlbatch/internal/kube/certs"
+	"github.com/mlbatch/mlbatch/internal/kube/controllers/deeptest"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/history"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
@@ -137,6 +138,31 @@ func nodeHealth(n *v1beta2.NodeHealth) manager.NodeHealth {
 		out.Policy.Rules = append(out.Policy.Rules, r)
 	}
 	out.Policy.Rules = append(out.Policy.Rules, nodehealth.DefaultRules()...)
+	if t := n.DeepTest; t != nil {
+		out.Policy.TestReturned = *t.OnReturn
+		out.DeepTest = deepTest(t)
+	}
+	return out
+}
+
+// deepTest is which nodes are tested when.
+func deepTest(t *v1beta2.DeepTest) *manager.DeepTest {
+	out := &manager.DeepTest{
+		Namespace: t.Namespace,
+		Flavors:   t.Flavors,
+		Policy: nodehealth.TestPolicy{
+			Every: t.Every.Duration, AfterFault: *t.AfterFault, OnReturn: *t.OnReturn,
+		},
+		Template: deeptest.Template{
+			Image: t.Image, ToolsImage: t.ToolsImage, Command: t.Command, RuntimeClassName: t.RuntimeClassName,
+			Deadline: t.Deadline.Duration, Queue: t.Queue, PriorityClass: t.PriorityClass,
+		},
+	}
+	if n := t.MaxAtOnce; n.Type == intstr.String {
+		out.Policy.Percent, _ = v1beta2.Percent(n.StrVal) // it is valid
+	} else {
+		out.Policy.Most = n.IntValue()
+	}
 	return out
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,6 +63,8 @@ type Options struct {
 	// Namespace of the ConfigMap.
 	Namespace string
 	Policy    nodehealth.Policy
+	// TestNamespace has the Jobs of deep tests; "" if there are none.
+	TestNamespace string
 	// Act has nodes touched.
 	Act bool
 	// Count is told how many nodes are in which state, how many are held in service by flavor, and which states
@@ -69,7 +72,8 @@ type Options struct {
 	Count func(states map[nodehealth.State]int, held map[string]int, into []nodehealth.State)
 }
 
-// SetupWithManager adds the controller to the manager. It needs list and watch on nodes, pods, workloads and resourceflavors,
+// SetupWithManager adds the controller to the manager. It needs list and watch on nodes, pods, workloads,
+// resourceflavors and, where there are tests, jobs,
 // create and patch on events, and list, watch, create and patch on configmaps in its namespace; to act, patch on nodes
 // and nodes/status as well (convert.NodesRole).
 func SetupWithManager(mgr manager.Manager, o Options) error {
@@ -78,7 +82,7 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("make the controller of node health: %w", err)
 	}
-	for _, s := range sources(mgr.GetCache(), o.Memory) {
+	for _, s := range sources(mgr.GetCache(), o.Memory, o.TestNamespace) {
 		if err := c.Watch(s); err != nil {
 			return fmt.Errorf("watch for the controller of node health: %w", err)
 		}
@@ -196,6 +200,10 @@ func (r *reconciler) patients(
 		p := &pods.Items[i]
 		on[p.Spec.NodeName] = append(on[p.Spec.NodeName], p)
 	}
+	tests, err := r.tests(ctx)
+	if err != nil {
+		return nil, nil, never, err
+	}
 	var nodes corev1.NodeList
 	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, nil, never, fmt.Errorf("list nodes: %w", err)
@@ -217,9 +225,30 @@ func (r *reconciler) patients(
 		if f, is := hung[n.Name]; is {
 			p.Add(r.Policy.Rules, f)
 		}
+		convert.DeepTested(&p, n, tests[n.Name])
 		patients[i] = p
 	}
 	return nodes.Items, patients, lapses, nil
+}
+
+// tests are the deep tests that there are, by node.
+func (r *reconciler) tests(ctx context.Context) (map[string][]nodehealth.Test, error) {
+	if r.TestNamespace == "" {
+		return nil, nil
+	}
+	var jobs batchv1.JobList
+	if err := r.Client.List(
+		ctx, &jobs, client.InNamespace(r.TestNamespace), client.HasLabels{convert.DeepTestLabel}, client.UnsafeDisableDeepCopy,
+	); err != nil {
+		return nil, fmt.Errorf("list Jobs in %s: %w", r.TestNamespace, err)
+	}
+	tests := map[string][]nodehealth.Test{}
+	for i := range jobs.Items {
+		if t, is := convert.TestOf(&jobs.Items[i]); is {
+			tests[t.Node] = append(tests[t.Node], t)
+		}
+	}
+	return tests, nil
 }
 
 // write stores what changed. It fails if somebody else has written since: the breaker counts by what is stored.
@@ -286,7 +315,9 @@ func (r *reconciler) tell(nodes []corev1.Node, was map[string]nodehealth.Health,
 		}
 		into = append(into, state)
 		kind, note := corev1.EventTypeNormal, "The node is healthy again"
-		if state == nodehealth.Testing {
+		if state == nodehealth.Testing && !h.Untested.IsZero() {
+			note = "The node waits for a deep test before it is used again"
+		} else if state == nodehealth.Testing {
 			note = "The node is being tested, as its health label says"
 		} else if f, _ := h.Worst(); f != nil {
 			note = fmt.Sprintf("The node is %s: %s", state, f.Words())

@@ -1,0 +1,270 @@
+package nodehealth_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
+)
+
+// tested is a node that is idle, ready and in service, with what a change makes of it.
+func tested(name string, change func(*nodehealth.TestNode)) nodehealth.TestNode {
+	n := nodehealth.TestNode{
+		Name: name, UID: "uid-" + name, Pools: []string{"gpus"}, Idle: true, Ready: true, InService: true,
+	}
+	if change != nil {
+		change(&n)
+	}
+	return n
+}
+
+// past is a test of a node that ended.
+func past(node string, number int, cause nodehealth.TestCause, v nodehealth.TestVerdict, ended time.Time) nodehealth.Test {
+	return nodehealth.Test{
+		Node: node, UID: "uid-" + node, Number: number, Cause: cause, Tries: 1, Queued: cause == nodehealth.Periodic,
+		Created: ended.Add(-time.Hour), Began: ended.Add(-time.Hour), Ended: ended, Verdict: v, Why: "why",
+	}
+}
+
+func tries(t nodehealth.Test, n int) nodehealth.Test {
+	t.Tries = n
+	return t
+}
+
+// going is a test that began; one in the queue waits.
+func going(node string, number int, cause nodehealth.TestCause, began time.Time) nodehealth.Test {
+	t := past(node, number, cause, "", time.Time{})
+	t.Created, t.Began = noon.Add(-time.Minute), began
+	return t
+}
+
+func fatalAt(at time.Time) func(*nodehealth.TestNode) {
+	return func(n *nodehealth.TestNode) {
+		n.InService = false
+		n.Health.Parts = []nodehealth.Part{{State: nodehealth.Draining, Level: nodehealth.Fatal, FatalAt: at}}
+	}
+}
+
+func untestedSince(at time.Time) func(*nodehealth.TestNode) {
+	return func(n *nodehealth.TestNode) { n.InService, n.Health.Untested = false, at }
+}
+
+func TestWhichNodesAreTested(t *testing.T) {
+	week := 7 * 24 * time.Hour
+	ago := func(d time.Duration) time.Time { return noon.Add(-d) }
+	busy := func(n *nodehealth.TestNode) { n.Idle = false }
+	const passed, failed, unclear = nodehealth.TestPassed, nodehealth.TestFailed, nodehealth.TestUnclear
+	for name, c := range map[string]struct {
+		policy func(*nodehealth.TestPolicy)
+		nodes  []nodehealth.TestNode
+		tests  []nodehealth.Test
+		want   string
+	}{
+		"one that was never tested": {
+			nodes: []nodehealth.TestNode{tested("a", nil)},
+			want:  "start a-1 Periodic queued",
+		},
+		"one at a time of a pool, and others of other pools": {
+			nodes: []nodehealth.TestNode{
+				tested("a", nil), tested("b", nil),
+				tested("c", func(n *nodehealth.TestNode) { n.Pools = []string{"others"} }),
+			},
+			want: "start a-1 Periodic queued, start c-1 Periodic queued",
+		},
+		"a share of a pool": {
+			policy: func(p *nodehealth.TestPolicy) { p.Most, p.Percent = 0, 50 },
+			nodes:  []nodehealth.TestNode{tested("a", nil), tested("b", nil), tested("c", nil), tested("d", nil)},
+			want:   "start a-1 Periodic queued, start b-1 Periodic queued",
+		},
+		"the one whose test is longest ago first": {
+			nodes: []nodehealth.TestNode{tested("a", nil), tested("b", nil)},
+			tests: []nodehealth.Test{
+				past("a", 1, nodehealth.Periodic, passed, ago(week)), past("b", 4, nodehealth.Periodic, passed, ago(2*week)),
+			},
+			want: "start b-5 Periodic queued",
+		},
+		"not before it is due": {
+			nodes: []nodehealth.TestNode{tested("a", nil)},
+			tests: []nodehealth.Test{past("a", 1, nodehealth.Periodic, passed, ago(week-time.Minute))},
+			want:  "look in 1m0s",
+		},
+		"a node that somebody uses": {nodes: []nodehealth.TestNode{tested("a", busy)}},
+		"a node that somebody has in hand": {
+			nodes: []nodehealth.TestNode{tested("a", func(n *nodehealth.TestNode) { n.Ready = false })},
+		},
+		"a node out of service for other reasons": {
+			nodes: []nodehealth.TestNode{tested("a", func(n *nodehealth.TestNode) { n.InService = false })},
+		},
+		"never two of one node": {
+			nodes: []nodehealth.TestNode{tested("a", fatalAt(ago(time.Minute)))},
+			tests: []nodehealth.Test{going("a", 3, nodehealth.AfterFault, ago(time.Second))},
+		},
+		"after a fault, without a queue, which would give it nothing there": {
+			nodes: []nodehealth.TestNode{tested("a", fatalAt(ago(time.Minute)))},
+			tests: []nodehealth.Test{past("a", 1, nodehealth.Periodic, passed, ago(time.Hour))},
+			want:  "start a-2 AfterFault",
+		},
+		"once for a fault: who failed stays out until somebody clears it": {
+			nodes: []nodehealth.TestNode{tested("a", fatalAt(ago(time.Minute)))},
+			tests: []nodehealth.Test{past("a", 2, nodehealth.AfterFault, failed, ago(time.Minute))},
+		},
+		"before a returned node is used": {
+			nodes: []nodehealth.TestNode{tested("a", untestedSince(ago(time.Second)))},
+			tests: []nodehealth.Test{past("a", 2, nodehealth.AfterFault, failed, ago(time.Minute))},
+			want:  "start a-3 OnReturn",
+		},
+		"not where nobody asked for it": {
+			policy: func(p *nodehealth.TestPolicy) { p.AfterFault, p.OnReturn, p.Every = false, false, 0 },
+			nodes: []nodehealth.TestNode{
+				tested("a", fatalAt(ago(time.Minute))), tested("b", untestedSince(ago(time.Second))), tested("c", nil),
+			},
+		},
+		"an urgent one has the place of one that waits, and of none that runs": {
+			nodes: []nodehealth.TestNode{tested("a", nil), tested("b", fatalAt(ago(time.Minute)))},
+			tests: []nodehealth.Test{going("a", 1, nodehealth.Periodic, time.Time{})},
+			want:  "remove a-1, start b-1 AfterFault",
+		},
+		"a place that is taken": {
+			nodes: []nodehealth.TestNode{tested("a", nil), tested("b", fatalAt(ago(time.Minute)))},
+			tests: []nodehealth.Test{going("a", 1, nodehealth.Periodic, ago(time.Second))},
+		},
+		"one that waits goes when somebody comes": {
+			nodes: []nodehealth.TestNode{tested("a", busy)},
+			tests: []nodehealth.Test{going("a", 1, nodehealth.Periodic, time.Time{})},
+			want:  "remove a-1",
+		},
+		"an unclear one is tried again after a while": {
+			nodes: []nodehealth.TestNode{tested("a", fatalAt(ago(2*time.Hour)))},
+			tests: []nodehealth.Test{past("a", 1, nodehealth.AfterFault, unclear, ago(time.Minute))},
+			want:  "look in 9m0s",
+		},
+		"and again, longer": {
+			nodes: []nodehealth.TestNode{tested("a", fatalAt(ago(2*time.Hour)))},
+			tests: []nodehealth.Test{tries(past("a", 2, nodehealth.AfterFault, unclear, ago(20*time.Minute)), 2)},
+			want:  "start a-3 AfterFault try 3",
+		},
+		"and then no more": {
+			nodes: []nodehealth.TestNode{tested("a", fatalAt(ago(3*time.Hour)))},
+			tests: []nodehealth.Test{tries(past("a", 3, nodehealth.AfterFault, unclear, ago(time.Hour)), 3)},
+			want:  "given up a-3",
+		},
+		"until there is a new reason": {
+			nodes: []nodehealth.TestNode{tested("a", untestedSince(ago(time.Minute)))},
+			tests: []nodehealth.Test{tries(past("a", 3, nodehealth.AfterFault, unclear, ago(time.Hour)), 3)},
+			want:  "start a-4 OnReturn",
+		},
+		"a verdict is kept until there is a newer one": {
+			policy: func(p *nodehealth.TestPolicy) { p.Every = 0 },
+			nodes:  []nodehealth.TestNode{tested("a", nil)},
+			tests: []nodehealth.Test{
+				past("a", 1, nodehealth.Periodic, passed, ago(week)), past("a", 2, nodehealth.Periodic, failed, ago(time.Hour)),
+				past("a", 3, nodehealth.Periodic, unclear, ago(time.Minute)),
+			},
+			want: "remove a-1",
+		},
+		"tests of another node of the same name, and of none, say nothing": {
+			nodes: []nodehealth.TestNode{tested("a", func(n *nodehealth.TestNode) { n.UID = "other" })},
+			tests: []nodehealth.Test{
+				past("a", 1, nodehealth.Periodic, passed, ago(time.Hour)), past("gone", 1, nodehealth.Periodic, passed, ago(time.Hour)),
+			},
+			want: "remove a-1, remove gone-1, start a-1 Periodic queued",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			policy := nodehealth.TestPolicy{Every: week, AfterFault: true, OnReturn: true, Most: 1}
+			if c.policy != nil {
+				c.policy(&policy)
+			}
+			plan := nodehealth.PlanTests(policy, c.nodes, c.tests, noon)
+			var got []string
+			for _, x := range plan.Remove {
+				got = append(got, fmt.Sprintf("remove %s-%d", x.Node, x.Number))
+			}
+			for _, x := range plan.Start {
+				text := fmt.Sprintf("start %s-%d %s", x.Node, x.Number, x.Cause)
+				if x.Queued {
+					text += " queued"
+				}
+				if x.Tries > 1 {
+					text += fmt.Sprintf(" try %d", x.Tries)
+				}
+				got = append(got, text)
+			}
+			for _, x := range plan.GivenUp {
+				got = append(got, fmt.Sprintf("given up %s-%d", x.Node, x.Number))
+			}
+			if !plan.Next.IsZero() && len(got) == 0 {
+				got = append(got, fmt.Sprintf("look in %s", plan.Next.Sub(noon)))
+			}
+			if text := strings.Join(got, ", "); text != c.want {
+				t.Errorf("it does %q, want %q", text, c.want)
+			}
+		})
+	}
+}
+
+// A node that somebody cleared of what was fatal is not used before a test passed, and what was not fatal needs none.
+func TestReturnedNodesWaitForTheirTest(t *testing.T) {
+	clear, later := noon.Add(time.Minute), noon.Add(time.Hour)
+	for name, c := range map[string]struct {
+		severity nodehealth.Severity
+		evidence nodehealth.Evidence
+		off      bool
+		useless  bool
+		want     nodehealth.State
+	}{
+		"cleared":                              {nodehealth.Fatal, nodehealth.Evidence{Cleared: clear}, false, false, nodehealth.Testing},
+		"cleared of what was not fatal":        {nodehealth.Failed, nodehealth.Evidence{Cleared: clear}, false, false, nodehealth.Healthy},
+		"cleared, and trusted":                 {nodehealth.Fatal, nodehealth.Evidence{Cleared: clear, Trusted: true}, false, false, nodehealth.Healthy},
+		"where nobody asked for tests":         {nodehealth.Fatal, nodehealth.Evidence{Cleared: clear}, true, false, nodehealth.Healthy},
+		"of a node that cannot be tested":      {nodehealth.Fatal, nodehealth.Evidence{Cleared: clear}, false, true, nodehealth.Healthy},
+		"a test passed that ended before that": {nodehealth.Fatal, nodehealth.Evidence{Cleared: clear, DeepPassed: noon}, false, false, nodehealth.Testing},
+		"a test passed":                        {nodehealth.Fatal, nodehealth.Evidence{Cleared: clear, DeepPassed: clear.Add(time.Second)}, false, false, nodehealth.Healthy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			policy := nodehealth.Policy{
+				Hold: time.Minute, MaxHold: time.Minute, Percent: 100, Most: 10, TestReturned: !c.off,
+			}
+			p := nodehealth.Patient{Name: "n", UID: "u", Testable: !c.useless, Found: []nodehealth.Finding{
+				{Source: nodehealth.SourceCheck, Name: "xid", Severity: c.severity, Since: noon},
+			}}
+			v := nodehealth.Judge(policy, nil, []nodehealth.Patient{p}, time.Time{}, noon)
+			p.Evidence = c.evidence
+			for _, at := range []time.Time{later, later.Add(time.Minute)} { // it is as it was the next time
+				v = nodehealth.Judge(policy, v.Healths, []nodehealth.Patient{p}, time.Time{}, at)
+			}
+			h := v.Healths["n"]
+			if got := h.State(); got != c.want {
+				t.Errorf("it is %s, want %s", got, c.want)
+			}
+			state, why := nodehealth.Classify(nodehealth.Signals{Ready: "True", Health: h})
+			if waits := c.want == nodehealth.Testing; state.TakesWork() == waits || strings.Contains(why, "deep test") != waits {
+				t.Errorf("it is %s (%s), want that it takes work only if it is healthy", state, why)
+			}
+		})
+	}
+}
+
+// What runs nothing but a test is told by the label as a test, and as it was before afterwards.
+func TestTheLabelTellsOfTests(t *testing.T) {
+	bad := nodehealth.Health{Parts: []nodehealth.Part{
+		{Of: core.GPU, State: nodehealth.Draining, Level: nodehealth.Fatal, FatalAt: noon},
+	}}
+	under := bad
+	under.UnderTest = true
+	label, mark := nodehealth.Relabel(bad, "PASS", nil, false)
+	for _, step := range []struct {
+		h    nodehealth.Health
+		want string
+	}{{under, "TESTING"}, {bad, "EVICT"}, {under, "TESTING"}, {nodehealth.Health{}, "PASS"}} {
+		if label, mark = nodehealth.Relabel(step.h, label, mark, false); label != step.want {
+			t.Errorf("the label is %q, want %q", label, step.want)
+		}
+	}
+	if label, _ := nodehealth.Relabel(under, "EVICT", nil, false); label != "EVICT" {
+		t.Errorf("the label of somebody else became %q", label)
+	}
+}

@@ -1,0 +1,299 @@
+package deeptest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/view"
+)
+
+const owner = client.FieldOwner("mlbatch-deep-test")
+
+const (
+	// lookEvery is how often is looked at all nodes if nothing happens.
+	lookEvery = 30 * time.Second
+	// together is how long is waited for more changes: all nodes are looked at for each.
+	together = 500 * time.Millisecond
+)
+
+// Options are what the controller works with.
+type Options struct {
+	Client   client.Client
+	Clock    clock.Clock
+	Recorder events.EventRecorder
+	// Memory reads what is remembered of nodes, a ConfigMap in Home.
+	Memory cache.Cache
+	Home   string
+	// Namespace of the Jobs.
+	Namespace string
+	Policy    nodehealth.TestPolicy
+	// Flavors whose nodes are tested; none is all.
+	Flavors  []string
+	Template Template
+}
+
+// SetupWithManager adds the controller to the manager. It needs list and watch on nodes, pods, resourceflavors and jobs,
+// create and patch on events, and create and delete on jobs in its namespace.
+func SetupWithManager(mgr manager.Manager, o Options) error {
+	r := &reconciler{Options: o, memory: o.Memory, told: map[string]bool{}}
+	c, err := controller.New("deeptest", mgr, controller.Options{Reconciler: r})
+	if err != nil {
+		return fmt.Errorf("make the controller of deep tests: %w", err)
+	}
+	for _, s := range []source.Source{
+		source.Kind(mgr.GetCache(), &batchv1.Job{}, look[*batchv1.Job](),
+			predicate.NewTypedPredicateFuncs(func(j *batchv1.Job) bool {
+				return j.Namespace == o.Namespace && j.Labels[convert.DeepTestLabel] != ""
+			})),
+		source.Kind(mgr.GetCache(), &corev1.Node{}, look[*corev1.Node](), nodeChanged()),
+		source.Kind(mgr.GetCache(), &corev1.Pod{}, look[*corev1.Pod](), letsGo()),
+		source.Kind(o.Memory, &corev1.ConfigMap{}, look[*corev1.ConfigMap]()),
+	} {
+		if err := c.Watch(s); err != nil {
+			return fmt.Errorf("watch for the controller of deep tests: %w", err)
+		}
+	}
+	return nil
+}
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// look asks for one look at all nodes, once for all that happens within a moment.
+func look[T client.Object]() handler.TypedEventHandler[T, reconcile.Request] {
+	all := reconcile.Request{NamespacedName: client.ObjectKey{Name: "nodes"}}
+	return handler.TypedFuncs[T, reconcile.Request]{
+		CreateFunc: func(_ context.Context, _ event.TypedCreateEvent[T], q queue) { q.AddAfter(all, together) },
+		UpdateFunc: func(_ context.Context, _ event.TypedUpdateEvent[T], q queue) { q.AddAfter(all, together) },
+		DeleteFunc: func(_ context.Context, _ event.TypedDeleteEvent[T], q queue) { q.AddAfter(all, together) },
+	}
+}
+
+// letsGo lets through pods that do not hold GPUs any more.
+func letsGo() predicate.TypedPredicate[*corev1.Pod] {
+	return predicate.TypedFuncs[*corev1.Pod]{
+		CreateFunc: func(event.TypedCreateEvent[*corev1.Pod]) bool { return false },
+		UpdateFunc: func(e event.TypedUpdateEvent[*corev1.Pod]) bool {
+			return convert.HoldsGPUs(e.ObjectOld) && !convert.HoldsGPUs(e.ObjectNew)
+		},
+		DeleteFunc: func(e event.TypedDeleteEvent[*corev1.Pod]) bool { return convert.HoldsGPUs(e.Object) },
+	}
+}
+
+// nodeChanged lets through what decides whether a node is tested; heartbeats do not.
+func nodeChanged() predicate.TypedPredicate[*corev1.Node] {
+	return predicate.TypedFuncs[*corev1.Node]{
+		UpdateFunc: func(e event.TypedUpdateEvent[*corev1.Node]) bool {
+			return !reflect.DeepEqual(e.ObjectOld.Labels, e.ObjectNew.Labels) ||
+				!reflect.DeepEqual(e.ObjectOld.Spec, e.ObjectNew.Spec) || ready(e.ObjectOld) != ready(e.ObjectNew)
+		},
+	}
+}
+
+type reconciler struct {
+	Options
+	memory client.Reader
+	// told are the tests of which it was said that none follows.
+	told map[string]bool
+}
+
+// Reconcile looks at all nodes.
+func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	// 1. Gather.
+	byName, candidates, err := r.nodes(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	jobs, tests, err := r.tests(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	now := r.Clock.Now()
+	// 2. Decide.
+	plan := nodehealth.PlanTests(r.Policy, candidates, tests, now)
+	// 3. Write.
+	var errs []error
+	for _, t := range plan.Remove {
+		errs = append(errs, r.remove(ctx, jobs[convert.TestJobName(&t)]))
+	}
+	for _, t := range plan.Start {
+		errs = append(errs, r.start(ctx, &t, byName[t.Node]))
+	}
+	r.tell(plan.GivenUp, byName)
+	if err := errors.Join(errs...); err != nil {
+		return reconcile.Result{}, err
+	}
+	wait := lookEvery
+	if !plan.Next.IsZero() {
+		wait = max(min(wait, plan.Next.Sub(now)), time.Second)
+	}
+	return reconcile.Result{RequeueAfter: wait}, nil
+}
+
+// nodes are all with GPUs of the flavors that are tested.
+func (r *reconciler) nodes(ctx context.Context) (map[string]*corev1.Node, []nodehealth.TestNode, error) {
+	var all kueue.ResourceFlavorList
+	if err := r.Client.List(ctx, &all); err != nil {
+		return nil, nil, fmt.Errorf("list flavors: %w", err)
+	}
+	flavors := make([]core.Flavor, len(all.Items))
+	for i := range all.Items {
+		flavors[i] = convert.Flavor(&all.Items[i])
+	}
+	busy, err := r.busy(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	var m corev1.ConfigMap
+	err = r.memory.Get(ctx, client.ObjectKey{Namespace: r.Home, Name: convert.HealthMemory}, &m)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, nil, fmt.Errorf("read ConfigMap %s/%s: %w", r.Home, convert.HealthMemory, err)
+	}
+	healths, _ := convert.Healths(&m)
+	var nodes corev1.NodeList
+	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, nil, fmt.Errorf("list nodes: %w", err)
+	}
+	byName := map[string]*corev1.Node{}
+	var out []nodehealth.TestNode
+	for i := range nodes.Items {
+		n := &nodes.Items[i]
+		pools := nodehealth.Pools(flavors, convert.NodeSignals(n))
+		wanted := len(r.Flavors) == 0 || slices.ContainsFunc(pools, func(p string) bool { return slices.Contains(r.Flavors, p) })
+		if len(convert.GPUsOf(n)) == 0 || !wanted {
+			continue
+		}
+		byName[n.Name] = n
+		out = append(out, nodehealth.TestNode{
+			Name: n.Name, UID: string(n.UID), Pools: pools, Idle: !busy[n.Name], Ready: free(n),
+			InService: convert.NodeWith(n, healths[n.Name]).State.TakesWork(), Health: convert.OfNode(n, healths[n.Name]),
+		})
+	}
+	return byName, out, nil
+}
+
+// busy are the nodes of which pods hold GPUs, those of tests apart.
+func (r *reconciler) busy(ctx context.Context) (map[string]bool, error) {
+	var pods corev1.PodList
+	if err := r.Client.List(ctx, &pods, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	busy := map[string]bool{}
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		ours := p.Namespace == r.Namespace && p.Labels[convert.DeepTestLabel] != ""
+		if !ours && convert.HoldsGPUs(p) {
+			busy[p.Spec.NodeName] = true
+		}
+	}
+	return busy, nil
+}
+
+func ready(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// free reports whether a node is up, and neither people nor other programs have it in hand.
+func free(n *corev1.Node) bool {
+	_, drained := n.Annotations[view.DrainAnnotation]
+	mark := convert.HealthMark(n)
+	theirs := nodehealth.IsTest(n.Labels) && (mark == nil || mark.Set != n.Labels[nodehealth.HealthLabel])
+	return ready(n) && n.DeletionTimestamp == nil && !n.Spec.Unschedulable && !drained && !theirs
+}
+
+// tests are those that there are, and their Jobs by name.
+func (r *reconciler) tests(ctx context.Context) (map[string]*batchv1.Job, []nodehealth.Test, error) {
+	var list batchv1.JobList
+	if err := r.Client.List(
+		ctx, &list, client.InNamespace(r.Namespace), client.HasLabels{convert.DeepTestLabel},
+	); err != nil {
+		return nil, nil, fmt.Errorf("list Jobs in %s: %w", r.Namespace, err)
+	}
+	jobs := map[string]*batchv1.Job{}
+	var tests []nodehealth.Test
+	for i := range list.Items {
+		j := &list.Items[i]
+		t, is := convert.TestOf(j)
+		if !is || j.DeletionTimestamp != nil && t.Verdict != "" {
+			continue
+		}
+		jobs[j.Name] = j
+		tests = append(tests, t)
+	}
+	return jobs, tests, nil
+}
+
+// start makes the Job of a test. One that is there already is seen later.
+func (r *reconciler) start(ctx context.Context, t *nodehealth.Test, n *corev1.Node) error {
+	j, err := r.Template.job(t, n, r.Namespace)
+	if err != nil {
+		return err
+	}
+	err = r.Client.Create(ctx, j, owner)
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return nil
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
+		return fmt.Errorf(
+			"deep tests need namespace %s with LocalQueue %s, as docs/node-health.md says: node %s is not tested: %w",
+			r.Namespace, r.Template.Queue, t.Node, err,
+		)
+	case err != nil:
+		return fmt.Errorf("test node %s: %w", t.Node, err)
+	}
+	r.Recorder.Eventf(n, nil, corev1.EventTypeNormal, "DeepTestStarted", "TestNode", "%s",
+		fmt.Sprintf("Its GPUs are tested (%s) by Job %s/%s", t.Cause, j.Namespace, j.Name))
+	return nil
+}
+
+// remove deletes the Job of a test as it was seen: one that began meanwhile stays.
+func (r *reconciler) remove(ctx context.Context, j *batchv1.Job) error {
+	if j == nil || j.DeletionTimestamp != nil {
+		return nil
+	}
+	err := r.Client.Delete(ctx, j, client.PropagationPolicy("Background"),
+		client.Preconditions{UID: &j.UID, ResourceVersion: &j.ResourceVersion})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete Job %s/%s: %w", j.Namespace, j.Name, err)
+	}
+	return nil
+}
+
+// tell says once of each node that it is not tested any more.
+func (r *reconciler) tell(given []nodehealth.Test, nodes map[string]*corev1.Node) {
+	now := map[string]bool{}
+	for i := range given {
+		t := &given[i]
+		now[convert.TestJobName(t)] = true
+		if !r.told[convert.TestJobName(t)] {
+			r.Recorder.Eventf(nodes[t.Node], nil, corev1.EventTypeWarning, "DeepTestGivenUp", "TestNode", "%s",
+				t.GivenUpWords())
+		}
+	}
+	r.told = now
+}
