@@ -247,7 +247,13 @@ func remapped(r *Run, tool string, out Output) reading.Outcome {
 	if tool == amdSMI {
 		return reading.Skip(tool + " tells nothing of rows that were replaced")
 	}
-	return ofGPUs(func(gpus []reading.GPU, _ *Run) []reading.Finding { return reading.Remapped(gpus) })(r, tool, out)
+	return ofGPUs(
+		func(gpus []reading.GPU, _ *Run) []reading.Finding { return reading.Remapped(gpus) },
+	)(
+		r,
+		tool,
+		out,
+	)
 }
 
 func diagnosis(r *Run, _ string, out Output) reading.Outcome {

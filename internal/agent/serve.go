@@ -121,8 +121,12 @@ func (s *Server) guarded(next func(http.ResponseWriter, *http.Request, *User)) h
 		}
 		if forAll(tokenOf(r)) && r.URL.Path != metricsPath {
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			http.Error(w, "this token is worth something at the API server as well, and a node that was taken over could use "+
-				"it there: show one of kubectl create token ACCOUNT --audience "+Audience, http.StatusUnauthorized)
+			http.Error(
+				w,
+				"this token is worth something at the API server as well, and a node that was taken over could use "+
+					"it there: show one of kubectl create token ACCOUNT --audience "+Audience,
+				http.StatusUnauthorized,
+			)
 			return
 		}
 		u, err := s.who(r)

@@ -83,7 +83,9 @@ func TestWhoAsksHasToProveThatTheyMay(t *testing.T) {
 // for one that is for agents.
 func TestTokensOfTheAPIServerAreForMetricsOnly(t *testing.T) {
 	c, x := newCluster(), &tools{}
-	token := "e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"p","aud":["https://kubernetes"]}`)) + ".x"
+	token := "e30." + base64.RawURLEncoding.EncodeToString(
+		[]byte(`{"sub":"p","aud":["https://kubernetes"]}`),
+	) + ".x"
 	c.users = map[string]*User{token: {Name: "p"}}
 	c.rights = map[string]bool{"p get /metrics": true, "p get /dcgm": true}
 	h := (&Server{Agent: New(sound(c, x))}).Handler()

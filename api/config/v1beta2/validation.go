@@ -433,17 +433,25 @@ func validateDeepTest(t *DeepTest, c *Configuration, at *field.Path) field.Error
 	errs = append(errs, names(at.Child("queue"), t.Queue, validation.IsDNS1123Subdomain)...)
 	errs = append(errs, names(at.Child("priorityClass"), t.PriorityClass, validation.IsDNS1123Subdomain)...)
 	if t.RuntimeClassName != "" {
-		errs = append(errs, names(at.Child("runtimeClassName"), t.RuntimeClassName, validation.IsDNS1123Subdomain)...)
+		errs = append(
+			errs,
+			names(at.Child("runtimeClassName"), t.RuntimeClassName, validation.IsDNS1123Subdomain)...)
 	}
 	for i, f := range t.Flavors {
 		errs = append(errs, names(at.Child("flavors").Index(i), f, validation.IsDNS1123Subdomain)...)
 	}
 	if t.Image == "" {
-		errs = append(errs, field.Required(at.Child("image"), "name the image of mlbatch, or one that has your command"))
+		errs = append(
+			errs,
+			field.Required(at.Child("image"), "name the image of mlbatch, or one that has your command"),
+		)
 	}
 	if n := t.Namespace; n == *c.Namespace || n == metav1.NamespaceSystem || n == metav1.NamespaceDefault {
-		errs = append(errs, field.Invalid(at.Child("namespace"), n,
-			"must be one of its own, since what passes a test there is believed: docs/node-health.md has one to apply"))
+		errs = append(errs, field.Invalid(
+			at.Child("namespace"),
+			n,
+			"must be one of its own, since what passes a test there is believed: docs/node-health.md has one to apply",
+		))
 	}
 	const shortest = time.Minute
 	if d := t.Every.Duration; d != 0 && d < shortest {
@@ -454,15 +462,23 @@ func validateDeepTest(t *DeepTest, c *Configuration, at *field.Path) field.Error
 	}
 	if n := t.MaxAtOnce; n.Type == intstr.String {
 		if _, is := Percent(n.StrVal); !is {
-			errs = append(errs, field.Invalid(at.Child("maxAtOnce"), n.StrVal, "must be a number, or a share from 1% to 100%"))
+			errs = append(
+				errs,
+				field.Invalid(at.Child("maxAtOnce"), n.StrVal, "must be a number, or a share from 1% to 100%"),
+			)
 		}
 	} else if n.IntVal < 1 {
-		errs = append(errs, field.Invalid(at.Child("maxAtOnce"), n.IntVal, "must be 1 or more; leave deepTest out for no tests"))
+		errs = append(
+			errs,
+			field.Invalid(at.Child("maxAtOnce"), n.IntVal, "must be 1 or more; leave deepTest out for no tests"),
+		)
 	}
 	if c.ManageJobsWithoutQueueName && (*t.AfterFault || *t.OnReturn) {
-		errs = append(errs, field.Forbidden(at,
+		errs = append(errs, field.Forbidden(
+			at,
 			"afterFault and onReturn run Jobs without a queue on nodes out of service, which manageJobsWithoutQueueName "+
-				"would hold for ever: set these two to false, or that"))
+				"would hold for ever: set these two to false, or that",
+		))
 	}
 	if i := c.Integrations; i != nil && len(i.Frameworks) > 0 && !slices.Contains(i.Frameworks, "batch/job") {
 		errs = append(errs, field.Forbidden(at, "tests are Jobs: add batch/job to integrations.frameworks"))

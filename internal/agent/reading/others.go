@@ -80,8 +80,10 @@ func (p *amdPart) UnmarshalJSON(text []byte) error {
 // power is limited under load (ppt) is as it should be.
 func (a *amdGPU) slowdowns() (active []string, told bool) {
 	for _, one := range [][2]string{
-		{"prochot", "another part of the machine is too hot"}, {"socket_thermal", "its temperature"},
-		{"vr_thermal", "the temperature of its power supply"}, {"hbm_thermal", "the temperature of its memory"},
+		{"prochot", "another part of the machine is too hot"},
+		{"socket_thermal", "its temperature"},
+		{"vr_thermal", "the temperature of its power supply"},
+		{"hbm_thermal", "the temperature of its memory"},
 	} {
 		said := texts(a.Throttle[one[0]+"_violation_status"])
 		if len(said) != 1 {
@@ -162,15 +164,19 @@ func AMD(text []byte, exit int) ([]GPU, error) {
 			LinkGenMost:   -1,
 			LinkWidth:     amdNumber(a.PCIe["width"]),
 			LinkWidthMost: amdNumber(a.PCIe["max_width"]),
-			Watts:         float64(max(amdNumber(a.Power["socket_power"]), amdNumber(a.Power["current_socket_power"]))),
-			Celsius:       float64(amdNumber(a.Temperature["hotspot"])),
+			Watts: float64(
+				max(amdNumber(a.Power["socket_power"]), amdNumber(a.Power["current_socket_power"])),
+			),
+			Celsius: float64(amdNumber(a.Temperature["hotspot"])),
 		}
 		slow, told := a.slowdowns()
 		g.Slowdown, g.Silent = slow, !told && g.Celsius < 0
 		if n := amdNumber(a.Index); n >= 0 && n < maxGPUs {
 			g.Index = strconv.Itoa(n)
 		}
-		g.Uncorrectable = int64(max(amdNumber(a.ECC["total_uncorrectable_count"]), amdNumber(a.ECC["total_uncorrectable"])))
+		g.Uncorrectable = int64(
+			max(amdNumber(a.ECC["total_uncorrectable_count"]), amdNumber(a.ECC["total_uncorrectable"])),
+		)
 		out = append(out, g)
 	}
 	alike(out)

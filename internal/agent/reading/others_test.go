@@ -119,7 +119,12 @@ func TestTextOfToolsIsShownWithoutHarm(t *testing.T) {
 func FuzzOthers(f *testing.F) {
 	f.Add([]byte(`[{"gpu": 1, "ecc": {"total_uncorrectable_count": 3}}]`), 0)
 	f.Add([]byte(amdOf([3]string{"45", "16", "ACTIVE"})), 0)
-	f.Add([]byte(`[{"gpu": 0, "pcie": {"speed": {"value": 1e99}}, "throttle": {"prochot_violation_status": ["ACTIVE", 7]}}]`), 0)
+	f.Add(
+		[]byte(
+			`[{"gpu": 0, "pcie": {"speed": {"value": 1e99}}, "throttle": {"prochot_violation_status": ["ACTIVE", 7]}}]`,
+		),
+		0,
+	)
 	f.Add([]byte(`{"nvbandwidth": {"testcases": [{"bandwidth_matrix": [["1"]]}]}}`), 0)
 	f.Fuzz(func(t *testing.T, text []byte, exit int) {
 		gpus, _ := AMD(text, exit)

@@ -141,7 +141,15 @@ func PlanTests(policy TestPolicy, nodes []TestNode, tests []Test, now time.Time)
 			}
 			continue
 		}
-		next := Test{Node: n.Name, UID: n.UID, Number: 1, Cause: cause, Tries: 1, Queued: cause == Periodic, Created: now}
+		next := Test{
+			Node:    n.Name,
+			UID:     n.UID,
+			Number:  1,
+			Cause:   cause,
+			Tries:   1,
+			Queued:  cause == Periodic,
+			Created: now,
+		}
 		if last != nil {
 			next.Number = last.Number + 1
 		}
@@ -175,7 +183,11 @@ func PlanTests(policy TestPolicy, nodes []TestNode, tests []Test, now time.Time)
 		}
 	}
 	slices.SortStableFunc(wishes, func(a, b wish) int {
-		return cmp.Or(cmp.Compare(a.Cause.rank(), b.Cause.rank()), a.last.Compare(b.last), cmp.Compare(a.Node, b.Node))
+		return cmp.Or(
+			cmp.Compare(a.Cause.rank(), b.Cause.rank()),
+			a.last.Compare(b.last),
+			cmp.Compare(a.Node, b.Node),
+		)
 	})
 	for _, w := range wishes {
 		full := func() string {

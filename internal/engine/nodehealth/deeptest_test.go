@@ -22,10 +22,25 @@ func tested(name string, change func(*nodehealth.TestNode)) nodehealth.TestNode 
 }
 
 // past is a test of a node that ended.
-func past(node string, number int, cause nodehealth.TestCause, v nodehealth.TestVerdict, ended time.Time) nodehealth.Test {
+func past(
+	node string,
+	number int,
+	cause nodehealth.TestCause,
+	v nodehealth.TestVerdict,
+	ended time.Time,
+) nodehealth.Test {
 	return nodehealth.Test{
-		Node: node, UID: "uid-" + node, Number: number, Cause: cause, Tries: 1, Queued: cause == nodehealth.Periodic,
-		Created: ended.Add(-time.Hour), Began: ended.Add(-time.Hour), Ended: ended, Verdict: v, Why: "why",
+		Node:    node,
+		UID:     "uid-" + node,
+		Number:  number,
+		Cause:   cause,
+		Tries:   1,
+		Queued:  cause == nodehealth.Periodic,
+		Created: ended.Add(-time.Hour),
+		Began:   ended.Add(-time.Hour),
+		Ended:   ended,
+		Verdict: v,
+		Why:     "why",
 	}
 }
 
@@ -241,7 +256,8 @@ func TestReturnedNodesWaitForTheirTest(t *testing.T) {
 				t.Errorf("it is %s, want %s", got, c.want)
 			}
 			state, why := nodehealth.Classify(nodehealth.Signals{Ready: "True", Health: h})
-			if waits := c.want == nodehealth.Testing; state.TakesWork() == waits || strings.Contains(why, "deep test") != waits {
+			if waits := c.want == nodehealth.Testing; state.TakesWork() == waits ||
+				strings.Contains(why, "deep test") != waits {
 				t.Errorf("it is %s (%s), want that it takes work only if it is healthy", state, why)
 			}
 		})

@@ -95,7 +95,15 @@ func TestWhatTestsSayOfNodes(t *testing.T) {
 				want = noon.Add(time.Duration(c.passed) * time.Minute)
 			}
 			if got != c.want || !p.DeepPassed.Equal(want) || p.UnderTest != c.under || !p.Testable {
-				t.Errorf("found %q, passed %s, under test %v; want %q, %s, %v", got, p.DeepPassed, p.UnderTest, c.want, want, c.under)
+				t.Errorf(
+					"found %q, passed %s, under test %v; want %q, %s, %v",
+					got,
+					p.DeepPassed,
+					p.UnderTest,
+					c.want,
+					want,
+					c.under,
+				)
 			}
 		})
 	}

@@ -182,14 +182,23 @@ func (r *reconciler) nodes(ctx context.Context) (map[string]*corev1.Node, []node
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
 		pools := nodehealth.Pools(flavors, convert.NodeSignals(n))
-		wanted := len(r.Flavors) == 0 || slices.ContainsFunc(pools, func(p string) bool { return slices.Contains(r.Flavors, p) })
+		wanted := len(r.Flavors) == 0 ||
+			slices.ContainsFunc(pools, func(p string) bool { return slices.Contains(r.Flavors, p) })
 		if len(convert.GPUsOf(n)) == 0 || !wanted {
 			continue
 		}
 		byName[n.Name] = n
 		out = append(out, nodehealth.TestNode{
-			Name: n.Name, UID: string(n.UID), Pools: pools, Idle: !busy[n.Name], Ready: free(n),
-			InService: convert.NodeWith(n, healths[n.Name]).State.TakesWork(), Health: convert.OfNode(n, healths[n.Name]),
+			Name:  n.Name,
+			UID:   string(n.UID),
+			Pools: pools,
+			Idle:  !busy[n.Name],
+			Ready: free(n),
+			InService: convert.NodeWith(
+				n,
+				healths[n.Name],
+			).State.TakesWork(),
+			Health: convert.OfNode(n, healths[n.Name]),
 		})
 	}
 	return byName, out, nil

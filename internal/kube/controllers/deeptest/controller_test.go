@@ -110,7 +110,11 @@ func pod(namespace, node string, gpus bool) *corev1.Pod {
 func (w *world) draining(names ...string) {
 	w.Helper()
 	m := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "mlbatch-system", Name: convert.HealthMemory}, Data: map[string]string{},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "mlbatch-system",
+			Name:      convert.HealthMemory,
+		},
+		Data: map[string]string{},
 	}
 	for _, n := range names {
 		text, err := convert.HealthText(nodehealth.Health{UID: n, Parts: []nodehealth.Part{{
@@ -152,9 +156,15 @@ func (w *world) ends(name string, c batchv1.JobConditionType, reason string) {
 	j := w.jobs()[name]
 	j.Status.StartTime = new(metav1.NewTime(w.clock.Now()))
 	w.clock.Step(time.Minute)
-	j.Status.Conditions = []batchv1.JobCondition{{
-		Type: c, Status: corev1.ConditionTrue, Reason: reason, Message: "so it was", LastTransitionTime: metav1.NewTime(w.clock.Now()),
-	}}
+	j.Status.Conditions = []batchv1.JobCondition{
+		{
+			Type:               c,
+			Status:             corev1.ConditionTrue,
+			Reason:             reason,
+			Message:            "so it was",
+			LastTransitionTime: metav1.NewTime(w.clock.Now()),
+		},
+	}
 	w.must(w.c.Status().Update(w.Context(), j))
 }
 
@@ -310,11 +320,13 @@ func TestWhatTestsRun(t *testing.T) {
 	p := one.pod(node("n1"))
 	c := p.Containers[0]
 	if c.Image != "dcgm" || !slices.Equal(slices.Concat(c.Command, c.Args), []string{"/program/mlbatch", "agent", "check", "--deep"}) ||
-		len(p.InitContainers) != 1 || p.InitContainers[0].Image != "mlbatch" || *p.RuntimeClassName != "nvidia" {
+		len(p.InitContainers) != 1 || p.InitContainers[0].Image != "mlbatch" ||
+		*p.RuntimeClassName != "nvidia" {
 		t.Errorf("it runs %+v", p)
 	}
 	own := Template{Image: "mine", Command: []string{"test"}}
-	if c := own.pod(node("n1")).Containers[0]; c.Image != "mine" || !slices.Equal(slices.Concat(c.Command, c.Args), []string{"test"}) {
+	if c := own.pod(node("n1")).Containers[0]; c.Image != "mine" ||
+		!slices.Equal(slices.Concat(c.Command, c.Args), []string{"test"}) {
 		t.Errorf("it runs %+v", c)
 	}
 }

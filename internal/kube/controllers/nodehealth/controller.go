@@ -238,7 +238,11 @@ func (r *reconciler) tests(ctx context.Context) (map[string][]nodehealth.Test, e
 	}
 	var jobs batchv1.JobList
 	if err := r.Client.List(
-		ctx, &jobs, client.InNamespace(r.TestNamespace), client.HasLabels{convert.DeepTestLabel}, client.UnsafeDisableDeepCopy,
+		ctx,
+		&jobs,
+		client.InNamespace(r.TestNamespace),
+		client.HasLabels{convert.DeepTestLabel},
+		client.UnsafeDisableDeepCopy,
 	); err != nil {
 		return nil, fmt.Errorf("list Jobs in %s: %w", r.TestNamespace, err)
 	}
