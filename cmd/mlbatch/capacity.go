@@ -93,7 +93,12 @@ func (c *capacityFlags) flags(cmd *cobra.Command) {
 		"",
 		"all pods in one rack, block or other `level` of the topology: a node label, or its last word",
 	)
-	f.BoolVar(&c.flavors, "flavors", false, "how the capacity of each flavor stands, and not which gangs would start")
+	f.BoolVar(
+		&c.flavors,
+		"flavors",
+		false,
+		"how the capacity of each flavor stands, and not which gangs would start",
+	)
 	f.StringVar(&c.resource, "resource", "", "what GPUs are called (default nvidia.com/gpu)")
 	f.StringVar(&c.priority, "priority-class", "", "`PriorityClass` of the pods (default: that of the cluster)")
 }

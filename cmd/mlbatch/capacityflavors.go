@@ -13,8 +13,11 @@ import (
 
 // checkFlavors refuses what says which gangs are asked about beside --flavors, which asks about none.
 func (c *capacityFlags) checkFlavors() error {
-	if c.flavors && (c.namespace != "" || c.queue != "" || c.level != "" || c.resource != "" || c.priority != "") {
-		return errors.New("--flavors asks about no gangs: leave out -n, -q, --level, --resource and --priority-class")
+	if c.flavors &&
+		(c.namespace != "" || c.queue != "" || c.level != "" || c.resource != "" || c.priority != "") {
+		return errors.New(
+			"--flavors asks about no gangs: leave out -n, -q, --level, --resource and --priority-class",
+		)
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ type podCommand struct {
 
 	job                    jobArg
 	role, ranks, container string
-	// named is the argument that names the job; without it it is the first.
+	// named is the argument that names the job, which is the first one otherwise.
 	named func() string
 	// check finds mistakes in what was typed.
 	check func() error

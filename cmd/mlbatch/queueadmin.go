@@ -171,7 +171,7 @@ type queueChange struct {
 // command makes the command; cmd has its names and help. Where asks is set, --yes answers what is asked.
 func (q *queueChange) command(
 	cmd *cobra.Command,
-	asks bool, //nolint:revive // a fact
+	asks bool,
 	do func(ctx context.Context) error,
 ) *cobra.Command {
 	cmd.Args, cmd.ValidArgsFunction = cobra.ExactArgs(1), first(asking(offeredAnyQueues))

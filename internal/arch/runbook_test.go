@@ -38,7 +38,11 @@ func TestWarningsAreInTheRunbook(t *testing.T) {
 		}
 	}
 	least := map[string]int{
-		"an event that warns": 30, "a reason to wait": 11, "a category": 14, "an alert": 8, "a reason of a condition": 14,
+		"an event that warns":     30,
+		"a reason to wait":        11,
+		"a category":              14,
+		"an alert":                8,
+		"a reason of a condition": 14,
 	}
 	for what, reasons := range wanted {
 		if len(reasons) < least[what] {
@@ -58,7 +62,10 @@ func TestWarningsAreInTheRunbook(t *testing.T) {
 func entry(line, reason string) bool {
 	name := "`" + reason + "`"
 	if cells := strings.Split(line, "|"); len(cells) > 4 && strings.Contains(cells[1], name) {
-		return !slices.ContainsFunc(cells[2:len(cells)-1], func(c string) bool { return strings.TrimSpace(c) == "" })
+		return !slices.ContainsFunc(
+			cells[2:len(cells)-1],
+			func(c string) bool { return strings.TrimSpace(c) == "" },
+		)
 	}
 	return strings.Contains(line, "`mlbatch.dev/") && strings.Contains(line, name)
 }

@@ -98,7 +98,7 @@ func Capacity(ctx context.Context, plan Planner, q CapacityQuestion) ([]Capacity
 		s := gangs{plan: plan, question: q, pods: pods}
 		most := int64(MostPods)
 		for _, size := range slices.Sorted(slices.Values(q.Sizes)) {
-			limit := int32(max(1, min(int64(s.most()), most/size/int64(s.each()))))
+			limit := int32(max(1, min(int64(s.most()), most/size/int64(s.each())))) //nolint:gosec // most() at most
 			row, err := s.largest(ctx, size, limit)
 			if err != nil {
 				return nil, err

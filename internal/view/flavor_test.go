@@ -27,7 +27,10 @@ func TestCapacityOfFlavors(t *testing.T) {
 			t.Fatal(err)
 		}
 		return kueue.ResourceFlavor{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{convert.CapacityAnnotation: text}},
+			ObjectMeta: metav1.ObjectMeta{
+				Name:        name,
+				Annotations: map[string]string{convert.CapacityAnnotation: text},
+			},
 		}
 	}
 	on := func(name string) core.FlavorResource { return core.FlavorResource{Flavor: name, Resource: core.GPU} }
@@ -48,10 +51,20 @@ func TestCapacityOfFlavors(t *testing.T) {
 		flavor("e", nodehealth.Capacity{Planned: 16, Present: 4, Healthy: 4, Promised: 8, OnDemand: true}),
 		flavor("a", nodehealth.Capacity{Planned: 16, Present: 16, Healthy: 16, Promised: 8, Cut: true}),
 		flavor("b", nodehealth.Capacity{Planned: 16, Present: 16, Healthy: 12, Promised: 8, LostSince: at}),
-		flavor("c", nodehealth.Capacity{Planned: 16, Present: 8, Healthy: 4, Promised: 8, LostSince: at, ShortSince: at}),
+		flavor(
+			"c",
+			nodehealth.Capacity{Planned: 16, Present: 8, Healthy: 4, Promised: 8, LostSince: at, ShortSince: at},
+		),
 		flavor(
 			"d",
-			nodehealth.Capacity{Planned: 16, Healthy: 0, Promised: 8, LostSince: at, ShortSince: at.Add(time.Hour), Cut: true},
+			nodehealth.Capacity{
+				Planned:    16,
+				Healthy:    0,
+				Promised:   8,
+				LostSince:  at,
+				ShortSince: at.Add(time.Hour),
+				Cut:        true,
+			},
 		),
 		{ObjectMeta: metav1.ObjectMeta{Name: "z"}},
 	}, []view.ClusterQueue{view.ClusterQueueOf(queue, nil, load)})

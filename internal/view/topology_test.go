@@ -17,7 +17,9 @@ import (
 func labelled(lines ...string) []corev1.Node {
 	var out []corev1.Node
 	for i, line := range lines {
-		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%d", i), Labels: map[string]string{}}}
+		n := corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%d", i), Labels: map[string]string{}},
+		}
 		for pair := range strings.FieldsSeq(line) {
 			key, value, _ := strings.Cut(pair, "=")
 			n.Labels[key] = value
@@ -46,17 +48,20 @@ func TestCliquesStandWhereLabelsSay(t *testing.T) {
 				rack+"=r1 "+clique+"=a.1", rack+"=r1 "+clique+"=a.2",
 				rack+"=r2 "+clique+"=b.1", rack+"=r2 "+clique+"=b.2",
 			),
-			[]string{rack, clique}, "",
+			[]string{rack, clique},
+			"",
 		},
 		{
 			"one clique is all of a rack, as 18 nodes of an NVL72 are: below it, so that pods can ask for either",
 			labelled(rack+"=r1 "+clique+"=a.1", rack+"=r1 "+clique+"=a.1", rack+"=r2 "+clique+"=b.1"),
-			[]string{rack, clique}, "",
+			[]string{rack, clique},
+			"",
 		},
 		{
 			"a leaf of the fabric with two racks of cliques",
 			labelled(layer+"=l1 "+clique+"=a.1", layer+"=l1 "+clique+"=b.1", layer+"=l2 "+clique+"=c.1"),
-			[]string{layer, clique}, "",
+			[]string{layer, clique},
+			"",
 		},
 		{
 			"hosts of a clique are within it",
@@ -64,7 +69,8 @@ func TestCliquesStandWhereLabelsSay(t *testing.T) {
 				sub+"=s1 "+host+"=h1 "+clique+"=a.1", sub+"=s1 "+host+"=h2 "+clique+"=a.1",
 				sub+"=s2 "+host+"=h3 "+clique+"=b.1", sub+"=s2 "+host+"=h4 "+clique+"=b.1",
 			),
-			[]string{sub, clique, host}, "",
+			[]string{sub, clique, host},
+			"",
 		},
 		{
 			"a clique over two racks, which have no other: around them, in their block",
@@ -72,7 +78,8 @@ func TestCliquesStandWhereLabelsSay(t *testing.T) {
 				block+"=b "+rack+"=r1 "+clique+"=a.1", block+"=b "+rack+"=r2 "+clique+"=a.1",
 				block+"=b "+rack+"=r3 "+clique+"=b.1",
 			),
-			[]string{block, clique, rack}, "",
+			[]string{block, clique, rack},
+			"",
 		},
 		{
 			"racks are called the same in two blocks",

@@ -68,7 +68,7 @@ const (
 	DefaultReturnAfterAtMost = 4 * time.Hour
 	// DefaultMaxNewPercent is more than nodes fail at once, and less than a fault of what watches them hits.
 	DefaultMaxNewPercent = 10
-	// Names of deep tests: of their namespace, and of LocalQueue and WorkloadPriorityClass there.
+	// DefaultTestNamespace is that of deep tests, DefaultTestQueue the name of LocalQueue and WorkloadPriorityClass there.
 	DefaultTestNamespace = "mlbatch-tests"
 	DefaultTestQueue     = "deep-tests"
 	// DefaultTestEvery is a week, DefaultTestDeadline longer than the longest diagnosis of DCGM takes.

@@ -370,7 +370,7 @@ func list[T any, Object object[T]](ctx context.Context, c client.Client, into *[
 	if err := c.List(ctx, all); err != nil {
 		return fmt.Errorf("list %T: %w", *new(T), err)
 	}
-	items, is := reflect.ValueOf(all).Elem().FieldByName("Items").Interface().([]T)
+	items, is := reflect.TypeAssert[[]T](reflect.ValueOf(all).Elem().FieldByName("Items"))
 	if !is {
 		return fmt.Errorf("%T has other items than %T", all, one)
 	}

@@ -303,7 +303,12 @@ func (ct *catalog) keepsSpares() bool {
 	return false
 }
 
-func (ct *catalog) classOn(s *equivalence, set int, flavors []string, spares bool) *place.Class { //nolint:revive // which nodes
+func (ct *catalog) classOn( //nolint:revive // which nodes
+	s *equivalence,
+	set int,
+	flavors []string,
+	spares bool,
+) *place.Class {
 	key := classKey(set, flavors)
 	if spares {
 		key += "|spares"

@@ -113,7 +113,7 @@ func (x *nearWorld) best(p *core.PodSet) (best int, ok bool) {
 		if i == len(names) {
 			return
 		}
-		most := int32(x.free(names[i]) / p.Requests.Of(core.GPU)) //nolint:gosec // a few
+		most := int32(x.free(names[i]) / p.Requests.Of(core.GPU))
 		for n := range min(most, left) + 1 {
 			given[names[i]] = n
 			deal(i+1, left-n)
@@ -139,7 +139,15 @@ func (x *nearWorld) node(i int) {
 			core.GPU: core.Amount(rapid.IntRange(1, 4).Draw(x.t, "gpus")), core.Pods: 20,
 		})
 	}
-	n.State = pick(x.t, "state", core.NodeReady, core.NodeReady, core.NodeReady, core.NodeWarned, core.NodeClosed)
+	n.State = pick(
+		x.t,
+		"state",
+		core.NodeReady,
+		core.NodeReady,
+		core.NodeReady,
+		core.NodeWarned,
+		core.NodeClosed,
+	)
 	x.nodes[name] = n
 	x.apply(core.NodeSet{Node: n})
 }
@@ -223,7 +231,13 @@ func (x *nearWorld) decide() {
 		}
 		why, _ := x.engine.Why(j.Key)
 		if best, ok := x.best(&j.PodSets[0]); ok {
-			fail("%s waits for %v (%s), and there is a place in one domain of level %d", j.Key, why.Code, why.Cause, best)
+			fail(
+				"%s waits for %v (%s), and there is a place in one domain of level %d",
+				j.Key,
+				why.Code,
+				why.Cause,
+				best,
+			)
 		}
 	}
 }
@@ -238,7 +252,9 @@ func TestPlacesAgainstReference(t *testing.T) {
 			t: t, engine: cycle.New(cycle.Options{}), now: time.Unix(1000, 0),
 			nodes: map[string]core.Node{}, jobs: map[core.Key]*nearJob{},
 		}
-		x.apply(core.FlavorSet{Flavor: core.Flavor{Name: "x", Topology: core.Topology{Name: "t", Levels: nearLevels}}})
+		x.apply(
+			core.FlavorSet{Flavor: core.Flavor{Name: "x", Topology: core.Topology{Name: "t", Levels: nearLevels}}},
+		)
 		x.apply(core.NamespaceSet{Namespace: core.Namespace{Name: "q"}})
 		x.apply(core.LocalQueueSet{LocalQueue: core.LocalQueue{Namespace: "q", Name: "q", Queue: "q"}})
 		x.apply(core.QueueSet{Queue: core.Queue{

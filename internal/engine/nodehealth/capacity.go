@@ -118,26 +118,29 @@ func (l Inventory) Forget(onDemand func(flavor string) bool, machines []Machine)
 	return out
 }
 
-// Capacities are how the resources of a flavor stand of which its nodes have some, sorted by name. before is what was
-// said last: since when it is so follows from it. cut says whether quotas are cut if more is promised than healthy.
-func Capacities(
-	flavor string,
-	pool Pool,
-	machines []Machine,
-	inventory Inventory,
-	promised map[core.FlavorResource]Promises,
-	before []Capacity,
-	cut bool,
-	now time.Time,
-) []Capacity {
-	present := make(map[string]Signals, len(machines))
-	for _, m := range machines {
+// Supply is what is known of a flavor's nodes, and what was promised of them.
+type Supply struct {
+	Flavor    string
+	Pool      Pool
+	Machines  []Machine
+	Inventory Inventory
+	Promised  map[core.FlavorResource]Promises
+	// Cut says that quotas are cut while more is promised than healthy.
+	Cut bool
+}
+
+// Capacities are how the resources stand of which the flavor's nodes have some, sorted by name. before is what was said
+// last: since when it is so follows from it.
+func (f *Supply) Capacities(before []Capacity, now time.Time) []Capacity {
+	flavor, pool, inventory := f.Flavor, f.Pool, f.Inventory
+	present := make(map[string]Signals, len(f.Machines))
+	for _, m := range f.Machines {
 		present[m.Name] = m.Signals
 	}
 	all := map[string]*Capacity{}
 	of := func(resource string) *Capacity {
 		if all[resource] == nil {
-			all[resource] = &Capacity{Resource: resource, OnDemand: pool.OnDemand, Cut: cut && !pool.OnDemand}
+			all[resource] = &Capacity{Resource: resource, OnDemand: pool.OnDemand, Cut: f.Cut && !pool.OnDemand}
 		}
 		return all[resource]
 	}
@@ -160,7 +163,7 @@ func Capacities(
 			}
 		}
 	}
-	for fr, p := range promised {
+	for fr, p := range f.Promised {
 		if fr.Flavor != flavor {
 			continue
 		}
@@ -181,7 +184,7 @@ func Capacities(
 	}
 	out := make([]Capacity, 0, len(all))
 	for _, c := range all {
-		c.since(before, now)
+		date(c, before, now)
 		c.Spares = pool.Spares.Of(nodes)
 		out = append(out, *c)
 	}
@@ -189,8 +192,8 @@ func Capacities(
 	return out
 }
 
-// since finds out since when something is lost, and since when it is more than is left over.
-func (c *Capacity) since(before []Capacity, now time.Time) {
+// date finds out since when something is lost, and since when it is more than is left over.
+func date(c *Capacity, before []Capacity, now time.Time) {
 	was := Capacity{}
 	if i := slices.IndexFunc(before, func(b Capacity) bool { return b.Resource == c.Resource }); i >= 0 {
 		was = before[i]
@@ -218,7 +221,11 @@ func Missing(losses []Loss, flavor string, pool Pool, is []Capacity) []Loss {
 			continue
 		}
 		fr := core.FlavorResource{Flavor: flavor, Resource: q.Resource}
-		at, found := slices.BinarySearchFunc(losses, fr, func(l Loss, fr core.FlavorResource) int { return l.Compare(fr) })
+		at, found := slices.BinarySearchFunc(
+			losses,
+			fr,
+			func(l Loss, fr core.FlavorResource) int { return l.Compare(fr) },
+		)
 		if !found {
 			losses = slices.Insert(losses, at, Loss{FlavorResource: fr})
 		}

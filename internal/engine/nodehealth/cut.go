@@ -29,8 +29,8 @@ func Cut(left core.Amount, promised []core.Amount) []core.Amount {
 	rests := make([]remainder, len(promised))
 	over := left
 	for i, p := range promised {
-		high, low := bits.Mul64(uint64(left), uint64(max(0, p)))   //nolint:gosec // not negative
-		whole, rest := bits.Div64(high, low, uint64(sum))          //nolint:gosec // positive; whole is p at most
+		high, low := bits.Mul64(uint64(left), uint64(max(0, p)))
+		whole, rest := bits.Div64(high, low, uint64(sum))
 		kept[i], rests[i] = core.Amount(whole), remainder{i, rest} //nolint:gosec // p at most
 		over = over.Sub(kept[i])
 	}

@@ -223,7 +223,7 @@ func TestWhichNodesAreTested(t *testing.T) {
 
 // A node that somebody cleared of what was fatal is not used before a test passed, and what was not fatal needs none.
 func TestReturnedNodesWaitForTheirTest(t *testing.T) {
-	clear, later := noon.Add(time.Minute), noon.Add(time.Hour)
+	cleared, later := noon.Add(time.Minute), noon.Add(time.Hour)
 	for name, c := range map[string]struct {
 		severity nodehealth.Severity
 		evidence nodehealth.Evidence
@@ -231,13 +231,13 @@ func TestReturnedNodesWaitForTheirTest(t *testing.T) {
 		useless  bool
 		want     nodehealth.State
 	}{
-		"cleared":                              {nodehealth.Fatal, nodehealth.Evidence{Cleared: clear}, false, false, nodehealth.Testing},
-		"cleared of what was not fatal":        {nodehealth.Failed, nodehealth.Evidence{Cleared: clear}, false, false, nodehealth.Healthy},
-		"cleared, and trusted":                 {nodehealth.Fatal, nodehealth.Evidence{Cleared: clear, Trusted: true}, false, false, nodehealth.Healthy},
-		"where nobody asked for tests":         {nodehealth.Fatal, nodehealth.Evidence{Cleared: clear}, true, false, nodehealth.Healthy},
-		"of a node that cannot be tested":      {nodehealth.Fatal, nodehealth.Evidence{Cleared: clear}, false, true, nodehealth.Healthy},
-		"a test passed that ended before that": {nodehealth.Fatal, nodehealth.Evidence{Cleared: clear, DeepPassed: noon}, false, false, nodehealth.Testing},
-		"a test passed":                        {nodehealth.Fatal, nodehealth.Evidence{Cleared: clear, DeepPassed: clear.Add(time.Second)}, false, false, nodehealth.Healthy},
+		"cleared":                              {nodehealth.Fatal, nodehealth.Evidence{Cleared: cleared}, false, false, nodehealth.Testing},
+		"cleared of what was not fatal":        {nodehealth.Failed, nodehealth.Evidence{Cleared: cleared}, false, false, nodehealth.Healthy},
+		"cleared, and trusted":                 {nodehealth.Fatal, nodehealth.Evidence{Cleared: cleared, Trusted: true}, false, false, nodehealth.Healthy},
+		"where nobody asked for tests":         {nodehealth.Fatal, nodehealth.Evidence{Cleared: cleared}, true, false, nodehealth.Healthy},
+		"of a node that cannot be tested":      {nodehealth.Fatal, nodehealth.Evidence{Cleared: cleared}, false, true, nodehealth.Healthy},
+		"a test passed that ended before that": {nodehealth.Fatal, nodehealth.Evidence{Cleared: cleared, DeepPassed: noon}, false, false, nodehealth.Testing},
+		"a test passed":                        {nodehealth.Fatal, nodehealth.Evidence{Cleared: cleared, DeepPassed: cleared.Add(time.Second)}, false, false, nodehealth.Healthy},
 	} {
 		t.Run(name, func(t *testing.T) {
 			policy := nodehealth.Policy{

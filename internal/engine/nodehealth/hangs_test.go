@@ -20,7 +20,9 @@ func TestHangs(t *testing.T) {
 		"nothing": {"", nil, false, time.Time{}},
 		"one tenant, many jobs": {
 			"a tenant alone takes no node from others, not even a little",
-			[]HangReport{report("a", "blue", "x", 1), report("a", "blue", "y", 1), report("a", "blue", "z", 2)}, false, time.Time{},
+			[]HangReport{report("a", "blue", "x", 1), report("a", "blue", "y", 1), report("a", "blue", "z", 2)},
+			false,
+			time.Time{},
 		},
 		"two tenants": {"", []HangReport{report("a", "blue", "x", 1), report("a", "red", "x", 3)}, true, ago(3).Add(24 * time.Hour)},
 		"two tenants, other nodes": {

@@ -170,7 +170,7 @@ func (v *Verdict) due(at, now time.Time) {
 }
 
 // pools are those that the breaker counts the node in.
-func (p Patient) pools() []string { return countedIn(p.Pools) }
+func (p *Patient) pools() []string { return countedIn(p.Pools) }
 
 func countedIn(pools []string) []string {
 	if len(pools) == 0 {
@@ -180,7 +180,7 @@ func countedIn(pools []string) []string {
 }
 
 // next is how a node is, the breaker left aside.
-func (p Patient) next(policy Policy, was Health, now time.Time) Health {
+func (p *Patient) next(policy Policy, was Health, now time.Time) Health {
 	if was.UID != p.UID {
 		was.Parts, was.Held, was.Untested = nil, time.Time{}, time.Time{}
 	}

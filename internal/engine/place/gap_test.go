@@ -172,27 +172,27 @@ func (g *gaps) add(got, best used) {
 	*g = append(*g, float64(more)/float64(of))
 }
 
-func (g gaps) String() string {
-	slices.Sort(g)
-	at := func(share float64) float64 { return 100 * g[int(math.Ceil(share*float64(len(g))))-1] }
-	exact, _ := slices.BinarySearch(g, 1e-9)
+func (g *gaps) String() string {
+	slices.Sort(*g)
+	at := func(share float64) float64 { return 100 * (*g)[int(math.Ceil(share*float64(len(*g))))-1] }
+	exact, _ := slices.BinarySearch(*g, 1e-9)
 	return fmt.Sprintf(
 		"%d places, %.3f %% of them the best there is; more domains than there must be: mean %.3f %%, "+
 			"p99 %.1f %%, most %.0f %%",
-		len(g),
-		100*float64(exact)/float64(len(g)),
+		len(*g),
+		100*float64(exact)/float64(len(*g)),
 		100*g.mean(),
 		at(0.99),
 		at(1),
 	)
 }
 
-func (g gaps) mean() float64 {
+func (g *gaps) mean() float64 {
 	sum := 0.0
-	for _, x := range g {
+	for _, x := range *g {
 		sum += x
 	}
-	return sum / float64(max(1, len(g)))
+	return sum / float64(max(1, len(*g)))
 }
 
 // usedBy counts the domains that pods are in.
@@ -204,7 +204,7 @@ func usedBy(spots [][]Spot) used {
 			racks[sp.Node.spec.Labels["rack"]] = true
 		}
 	}
-	return oneBlock*used(len(blocks)) + oneRack*used(len(racks)) //nolint:gosec // a few
+	return oneBlock*used(len(blocks)) + oneRack*used(len(racks))
 }
 
 // Gangs of one class are in as few domains as there is a way, and have a place where there is one; those of two
@@ -218,7 +218,7 @@ func TestTwoClassesAreNearlyTheBestThereIs(t *testing.T) {
 		300,
 	), uint64(
 		setting(t, "MLBATCH_TREES_SEED", 1),
-	) //nolint:gosec // a seed
+	)
 	topology := core.Topology{Levels: []string{"block", "rack"}}
 	for classes := 1; classes <= 2; classes++ {
 		t.Run(fmt.Sprint("classes: ", classes), func(t *testing.T) {
@@ -226,7 +226,7 @@ func TestTwoClassesAreNearlyTheBestThereIs(t *testing.T) {
 			var all gaps
 			none, missed := 0, 0
 			for i := range trees {
-				r := rand.New(rand.NewPCG(seed+uint64(i), uint64(classes))) //nolint:gosec // a seed
+				r := rand.New(rand.NewPCG(seed+uint64(i), uint64(classes)))
 				f := newForest(r, classes)
 				inRack, inBlock, anywhere := f.best()
 				required := []string{"", "", "block", "rack"}[r.IntN(4)]
@@ -234,7 +234,7 @@ func TestTwoClassesAreNearlyTheBestThereIs(t *testing.T) {
 				has := best != noWay
 				request := Request{View: Free}
 				for k := range classes {
-					set := Set{Index: k, Count: int32(f.counts[k])} //nolint:gosec // a few
+					set := Set{Index: k, Count: int32(f.counts[k])}
 					if classes > 1 {
 						set.Group = "gang"
 					}

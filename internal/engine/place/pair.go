@@ -361,8 +361,8 @@ func (p *pair) take(d int32, c *pairCurve, state int32) {
 		}
 	}
 	a, b := state/(c.most[1]+1), state%(c.most[1]+1)
-	for i := len(c.parts) - 1; i >= 0; i-- {
-		of, part := c.parts[i], p.parts[d][i]
+	for i, of := range slices.Backward(c.parts) {
+		part := p.parts[d][i]
 		n := c.from[i][a*(most[i+1][1]+1)+b]
 		k, m := n/(of.most[1]+1), n%(of.most[1]+1)
 		a, b = a-k, b-m

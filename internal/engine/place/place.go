@@ -225,7 +225,10 @@ func (s *Nodes) enough(r Request) (Shortage, bool) {
 func (s *Nodes) Place(r Request) ([][]Spot, Shortage, bool) { return s.place(r, true) }
 
 // place is Place; where only whether there is a place matters, it need not be the best.
-func (s *Nodes) place(r Request, best bool) ([][]Spot, Shortage, bool) { //nolint:revive // a fact about the question
+func (s *Nodes) place(
+	r Request,
+	best bool,
+) ([][]Spot, Shortage, bool) {
 	if away, some := elsewhere(r); some {
 		if spots, short, ok := s.choose(away, best); ok {
 			return spots, short, true

@@ -658,8 +658,8 @@ func (f *finder) sharesBeside(top int32, want int64) []portion {
 		if f.near.wide {
 			k = most - i
 		}
-		for _, largerFirst := range []bool{false, true} {
-			if out := f.sharesBesideOf(all, k, want+pods, largerFirst); out != nil {
+		for _, turn := range [][]int{{0, 1}, {1, 0}} {
+			if out := f.sharesBesideOf(all, k, want+pods, turn); out != nil {
 				return out
 			}
 		}
@@ -668,19 +668,15 @@ func (f *finder) sharesBeside(top int32, want int64) []portion {
 }
 
 // sharesBesideOf cuts pods, those that stay included, into equal shares for so many of some domains, those first in which
-// pods stay; nil if these have no room. Who may have either share gets a larger one first, or last.
+// pods stay; nil if these have no room. Where either of the two sizes will do, that which comes first in turn is taken.
 func (f *finder) sharesBesideOf(
 	all []int32,
 	k, pods int64,
-	largerFirst bool,
-) []portion { //nolint:revive // an order
+	turn []int,
+) []portion {
 	unit := f.near.unit(f.near.balanced)
 	sizes := []int64{pods / unit / k * unit, pods/unit/k*unit + unit}
 	left := []int64{k - pods/unit%k, pods / unit % k} // shares of each size
-	turn := []int{0, 1}
-	if largerFirst {
-		turn = []int{1, 0}
-	}
 	var out []portion
 	for _, d := range all {
 		has, given := int64(f.sliced[d]), false

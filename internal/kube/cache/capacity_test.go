@@ -43,7 +43,10 @@ func flavorWith(t *testing.T, c nodehealth.Capacity) cache.ObjectUpdate {
 		t.Fatal(err)
 	}
 	return cache.ObjectUpdate{Ref: cache.Ref{Kind: cache.Flavor, Name: "a100"}, Object: &kueue.ResourceFlavor{
-		ObjectMeta: metav1.ObjectMeta{Name: "a100", Annotations: map[string]string{convert.CapacityAnnotation: text}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        "a100",
+			Annotations: map[string]string{convert.CapacityAnnotation: text},
+		},
 	}}
 }
 

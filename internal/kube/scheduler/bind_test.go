@@ -172,8 +172,12 @@ func TestBindThatIsRefusedForGoodIsTold(t *testing.T) {
 			d.pods[k] = []*corev1.Pod{waiting, bound}
 			var told found
 			p := &gangPlugin{
-				handle: handleOf{client: fake.NewClientset(c.stored)}, binder: refusing{err: c.err}, reservations: d.Reservations,
-				refused: func(_ *corev1.Pod, f found) { told = f },
+				handle: handleOf{
+					client: fake.NewClientset(c.stored),
+				},
+				binder:       refusing{err: c.err},
+				reservations: d.Reservations,
+				refused:      func(_ *corev1.Pod, f found) { told = f },
 			}
 			if p.Bind(t.Context(), nil, waiting, "n1").IsSuccess() {
 				t.Error("it counts as bound")

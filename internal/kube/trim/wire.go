@@ -259,11 +259,10 @@ func schedulerShape() shape {
 }
 
 // ofContainers keeps some fields of the containers of a pod.
-func ofContainers(pod *message, names ...string) *message {
+func ofContainers(pod *message, names ...string) {
 	for _, containers := range []string{"spec.initContainers", "spec.containers"} {
 		pod.keep(reflect.TypeFor[corev1.Pod](), containers, names...)
 	}
-	return pod
 }
 
 // labelled are the fields by which the labels of a pod are found.

@@ -39,11 +39,11 @@ func kaiShares() []string {
 
 // unheededKAI tells of what an object, or one of its pods, tells KAI Scheduler and is not heeded here. inGroup says
 // that a PodGroup may have groups that its pods name.
-func unheededKAI(
+func unheededKAI( //nolint:revive // a fact
 	o metav1.Object,
 	templates []jobs.PodTemplate,
 	inGroup bool,
-) []string { //nolint:revive // a fact
+) []string {
 	found := map[string]string{} // what, and why not
 	add := func(kind, of, key, why string) { found[kind+" "+key+of] = why }
 	look := func(labels, annotations map[string]string, of string) {

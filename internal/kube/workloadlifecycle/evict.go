@@ -93,7 +93,8 @@ func Evict(w *kueue.Workload, next *kueue.WorkloadStatus, now time.Time, e Evict
 		count(next, reason, cause)
 		endAttempt(w, next, now, e)
 		beginNotice(w, next, now, e)
-		if reason == kueue.ReasonNodeFailures || reason == kueue.ReasonHang { // of a hang, that of the rank that was behind
+		if reason == kueue.ReasonNodeFailures ||
+			reason == kueue.ReasonHang { // of a hang, that of the rank that was behind
 			avoid(w, next, now, e.Nodes)
 		}
 	}

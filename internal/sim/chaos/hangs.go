@@ -19,13 +19,22 @@ func HangingWorld(seed uint64) sim.World {
 	r := rand.New(rand.NewPCG(seed, 27)) //nolint:gosec // not for secrets
 	upTo := func(most time.Duration) time.Duration { return time.Duration(r.Int64N(int64(most) + 1)) }
 	w.Recovery = &sim.Recovery{
-		Whole: r.IntN(4) == 0, One: r.IntN(4) == 0, BySteps: r.IntN(5) > 0,
+		Whole:   r.IntN(4) == 0,
+		One:     r.IntN(4) == 0,
+		BySteps: r.IntN(5) > 0,
 		Signal: map[sim.FaultKind]sim.Span{
 			sim.FaultGPU: {Max: upTo(10 * time.Second)}, sim.FaultHost: {Min: time.Second, Max: 20 * time.Second},
 		},
-		Notice: sim.Span{Max: upTo(3 * time.Second)}, Watchdog: 20*time.Second + upTo(time.Minute),
-		Evidence: sim.Span{Max: upTo(3 * time.Second)}, Suspect: upTo(20 * time.Second), Tested: r.IntN(2) == 0, Halt: sim.Span{Max: time.Second},
-		Pod: sim.Span{Max: upTo(5 * time.Second)}, Load: sim.Span{Max: upTo(5 * time.Second)},
+		Notice:   sim.Span{Max: upTo(3 * time.Second)},
+		Watchdog: 20*time.Second + upTo(time.Minute),
+		Evidence: sim.Span{
+			Max: upTo(3 * time.Second),
+		},
+		Suspect: upTo(20 * time.Second),
+		Tested:  r.IntN(2) == 0,
+		Halt:    sim.Span{Max: time.Second},
+		Pod:     sim.Span{Max: upTo(5 * time.Second)},
+		Load:    sim.Span{Max: upTo(5 * time.Second)},
 	}
 	end, nodes := time.Duration(0), []string{}
 	for i := range w.Script {
@@ -38,7 +47,10 @@ func HangingWorld(seed uint64) sim.World {
 			continue
 		}
 		every := 2*time.Second + upTo(4*time.Second)
-		s := &sim.Steps{Rule: progress.Rule{First: every + upTo(5*time.Second), Every: every}, Restarts: 1 + r.IntN(3)}
+		s := &sim.Steps{
+			Rule:     progress.Rule{First: every + upTo(5*time.Second), Every: every},
+			Restarts: 1 + r.IntN(3),
+		}
 		s.Takes = every/4 + upTo(every-every/4)
 		if r.IntN(6) == 0 { // it states too short a time
 			s.Takes = 2 * every

@@ -48,6 +48,7 @@ func withoutLevels(ev core.Event) core.Event {
 
 // Each rule about where pods go is broken on purpose: some made-up world must notice.
 func TestBrokenRulesOfPlacesAreNoticed(t *testing.T) {
+	t.Parallel()
 	const worlds = 400
 	for name, c := range map[string]struct {
 		why   string

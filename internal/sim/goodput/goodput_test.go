@@ -54,7 +54,13 @@ func TestTable(t *testing.T) {
 	for i := 0; i < len(rows); i += len(Policies()) {
 		full, one, ours := rows[i], rows[i+1], rows[i+3]
 		if full.ETTR >= one.ETTR || one.ETTR >= ours.ETTR {
-			t.Errorf("%gs: full reset %.3f, one node %.3f, ours %.3f", full.CheckpointSeconds, full.ETTR, one.ETTR, ours.ETTR)
+			t.Errorf(
+				"%gs: full reset %.3f, one node %.3f, ours %.3f",
+				full.CheckpointSeconds,
+				full.ETTR,
+				one.ETTR,
+				ours.ETTR,
+			)
 		}
 	}
 }
@@ -77,7 +83,10 @@ func TestHoursAddUp(t *testing.T) {
 func TestASecondNode(t *testing.T) {
 	two := []Failure{
 		{At: time.Hour, Fault: sim.Fault{Node: NodeName(3), Kind: sim.FaultGPU, Repair: time.Hour}},
-		{At: time.Hour + 10*time.Second, Fault: sim.Fault{Node: NodeName(40), Kind: sim.FaultGPU, Repair: time.Hour}},
+		{
+			At:    time.Hour + 10*time.Second,
+			Fault: sim.Fault{Node: NodeName(40), Kind: sim.FaultGPU, Repair: time.Hour},
+		},
 	}
 	for _, p := range Policies() {
 		r, err := Play(p, two, 5*time.Minute, sim.Watch{})
@@ -103,7 +112,14 @@ func TestHangsAreFound(t *testing.T) {
 			longest = (2*every + p.Recovery.Evidence.Max).Hours()
 		}
 		if r.Unseen == 0 || r.Unseen > longest || r.Stops+r.Resets != 1 {
-			t.Errorf("%s: unseen for %.3f h of %.3f, %d stops, %d resets", p.Name, r.Unseen, longest, r.Stops, r.Resets)
+			t.Errorf(
+				"%s: unseen for %.3f h of %.3f, %d stops, %d resets",
+				p.Name,
+				r.Unseen,
+				longest,
+				r.Stops,
+				r.Resets,
+			)
 		}
 	}
 }

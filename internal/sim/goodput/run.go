@@ -36,7 +36,7 @@ func Play(p Policy, failures []Failure, checkpoint time.Duration, watch sim.Watc
 	if err := run.Err(); err != nil {
 		return Row{}, fmt.Errorf("%s: %w", p.Name, err)
 	}
-	g := run.Goodput(trained)
+	g := run.Goodput(trained())
 	saving := time.Duration(float64(g.Kept) * float64(pause) / float64(checkpoint))
 	return Row{
 		Policy: p.Name, CheckpointSeconds: checkpoint.Seconds(),

@@ -122,12 +122,12 @@ func relapses(r *rand.Rand, f Failure, bad []Failure) (Failure, []Failure) {
 // NodeName is what the node of a number is called.
 func NodeName(i int) string { return fmt.Sprintf("node-%03d", i) }
 
-var columns = []string{"seconds", "node", "kind", "repair_minutes"}
+func columns() []string { return []string{"seconds", "node", "kind", "repair_minutes"} }
 
 // Write writes a trace as CSV.
 func Write(out io.Writer, t []Failure) error {
 	w := csv.NewWriter(out)
-	if err := w.Write(columns); err != nil {
+	if err := w.Write(columns()); err != nil {
 		return fmt.Errorf("write failures: %w", err)
 	}
 	for _, f := range t {
@@ -149,8 +149,8 @@ func Write(out io.Writer, t []Failure) error {
 func Read(in io.Reader) ([]Failure, error) {
 	r := csv.NewReader(in)
 	head, err := r.Read()
-	if err != nil || !slices.Equal(head, columns) {
-		return nil, fmt.Errorf("line 1: the columns must be %s", strings.Join(columns, ","))
+	if err != nil || !slices.Equal(head, columns()) {
+		return nil, fmt.Errorf("line 1: the columns must be %s", strings.Join(columns(), ","))
 	}
 	var out []Failure
 	var errs []error
@@ -187,10 +187,10 @@ func failure(rec []string, known map[string]bool) (Failure, error) {
 	at, err1 := strconv.ParseUint(rec[0], 10, 31)
 	minutes, err2 := strconv.ParseUint(rec[3], 10, 31)
 	f := Failure{
-		At: time.Duration(at) * time.Second, //nolint:gosec // 31 bits
+		At: time.Duration(at) * time.Second,
 		Fault: sim.Fault{
 			Node: rec[1], Kind: sim.FaultKind(rec[2]),
-			Repair: time.Duration(minutes) * time.Minute, //nolint:gosec // 31 bits
+			Repair: time.Duration(minutes) * time.Minute,
 		},
 	}
 	var names []string
@@ -205,7 +205,10 @@ func failure(rec []string, known map[string]bool) (Failure, error) {
 	case !slices.Contains(names, rec[2]):
 		return f, fmt.Errorf("kind %q is none: use %s", rec[2], strings.Join(names, ", "))
 	case err2 != nil:
-		return f, fmt.Errorf("repair_minutes %q is no number: write minutes, 0 if nothing is wrong with the node", rec[3])
+		return f, fmt.Errorf(
+			"repair_minutes %q is no number: write minutes, 0 if nothing is wrong with the node",
+			rec[3],
+		)
 	}
 	return f, nil
 }

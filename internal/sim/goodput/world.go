@@ -23,7 +23,7 @@ const (
 )
 
 // trained is the job.
-var trained = core.Key{Namespace: "training", Name: "model"}
+func trained() core.Key { return core.Key{Namespace: "training", Name: "model"} }
 
 // World is the cluster with its jobs under a list of failures and a way to recover, in which the job saves its work
 // each checkpoint.
@@ -33,10 +33,15 @@ func World(p *Policy, failures []Failure, checkpoint time.Duration) sim.World {
 		Name: p.Name, Seed: 27, Start: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), Horizon: horizon,
 		Engine: cycle.Options{KeepNodes: p.KeepNodes > 0},
 		Cluster: sim.ClusterModel{
-			Write: sim.Span{Min: 20 * time.Millisecond, Max: 200 * time.Millisecond}, Observe: sim.Always(50 * time.Millisecond),
+			Write: sim.Span{
+				Min: 20 * time.Millisecond,
+				Max: 200 * time.Millisecond,
+			},
+			Observe: sim.Always(50 * time.Millisecond),
 			// All pods of a job made anew: the last of 256 nodes is ready near the end of what one may take.
-			Start: sim.Span{Min: 75 * time.Second, Max: 90 * time.Second},
-			Stop:  sim.Always(30 * time.Second), KeepNodes: p.KeepNodes,
+			Start:     sim.Span{Min: 75 * time.Second, Max: 90 * time.Second},
+			Stop:      sim.Always(30 * time.Second),
+			KeepNodes: p.KeepNodes,
 		},
 		Recovery: &p.Recovery,
 	}
@@ -49,7 +54,7 @@ func World(p *Policy, failures []Failure, checkpoint time.Duration) sim.World {
 	for _, q := range []struct {
 		name  string
 		nodes core.Amount
-	}{{trained.Namespace, nodeCount}, {"others", 0}} {
+	}{{trained().Namespace, nodeCount}, {"others", 0}} {
 		w.Objects = append(w.Objects,
 			core.NamespaceSet{Namespace: core.Namespace{Name: q.name}},
 			core.QueueSet{Queue: core.Queue{
@@ -71,7 +76,7 @@ func World(p *Policy, failures []Failure, checkpoint time.Duration) sim.World {
 	}
 	near := core.TopologyRequest{Required: blockLabel}
 	w.Jobs = append([]sim.Job{{
-		Key: trained, UID: "model", Queue: "queue", Priority: 10, Work: 2 * horizon, Checkpoint: checkpoint,
+		Key: trained(), UID: "model", Queue: "queue", Priority: 10, Work: 2 * horizon, Checkpoint: checkpoint,
 		PodSets: []core.PodSet{{Name: "worker", Count: jobNodes, Requests: gpus, Topology: near}},
 		Steps:   &sim.Steps{Rule: progress.Rule{First: 10 * time.Minute, Every: every}, Takes: step},
 	}}, others(gpus)...)

@@ -93,8 +93,11 @@ func playFault(ctx context.Context, s *show) error {
 		return err
 	}
 	bad := before[0].Spec.NodeName
-	s.say("GPU 3 of %s falls off the bus. The agent on it reads that in the kernel log, and tells it by an annotation of "+
-		"its machine, which is typed here in its place:", bad)
+	s.say(
+		"GPU 3 of %s falls off the bus. The agent on it reads that in the kernel log, and tells it by an annotation of "+
+			"its machine, which is typed here in its place:",
+		bad,
+	)
 	found := s.Clock.Now()
 	if _, err := s.run(
 		ctx, "", "mlbatch", "kubectl", "annotate", "node", bad, checks(found, time.Time{}),
@@ -122,8 +125,12 @@ func (s *show) leaves(ctx context.Context, bad string, before []pod, found time.
 	if err != nil {
 		return err
 	}
-	s.say("The machine was out of service after %.1f s, and all pods of the job run again after %.1f s. (Kubernetes waits "+
-		"for ten seconds before it makes a pod anew.)", seen.Seconds(), s.Clock.Since(found).Seconds())
+	s.say(
+		"The machine was out of service after %.1f s, and all pods of the job run again after %.1f s. (Kubernetes waits "+
+			"for ten seconds before it makes a pod anew.)",
+		seen.Seconds(),
+		s.Clock.Since(found).Seconds(),
+	)
 	if _, err := s.run(ctx, "", "mlbatch", "nodes"); err != nil {
 		return err
 	}
@@ -145,8 +152,10 @@ func (s *show) leaves(ctx context.Context, bad string, before []pod, found time.
 
 // returns has a deep test pass on a machine, and waits until that takes work again.
 func (s *show) returns(ctx context.Context, bad string, found time.Time) error {
-	s.say("Somebody swaps the GPU. The other checks pass, and that is not enough for what was fatal: only a deep test " +
-		"that passes, or an administrator (mlbatch nodes clear), brings the machine back. The test passes:")
+	s.say(
+		"Somebody swaps the GPU. The other checks pass, and that is not enough for what was fatal: only a deep test " +
+			"that passes, or an administrator (mlbatch nodes clear), brings the machine back. The test passes:",
+	)
 	passed := s.Clock.Now()
 	if passed.Sub(found) < 2*time.Second { // reports have whole seconds, and it must be later
 		passed = found.Add(2 * time.Second)

@@ -95,7 +95,7 @@ func node(name string) *corev1.Node {
 	}
 }
 
-func pod(namespace, node string, gpus bool) *corev1.Pod {
+func pod(namespace, node string, gpus bool) *corev1.Pod { //nolint:revive // a fact
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p-" + node},
 		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{}}},
@@ -319,8 +319,10 @@ func TestWhatTestsRun(t *testing.T) {
 	one := Template{Image: "mlbatch", ToolsImage: "dcgm", RuntimeClassName: "nvidia"}
 	p := one.pod(node("n1"))
 	c := p.Containers[0]
-	if c.Image != "dcgm" || !slices.Equal(slices.Concat(c.Command, c.Args), []string{"/program/mlbatch", "agent", "check", "--deep"}) ||
-		len(p.InitContainers) != 1 || p.InitContainers[0].Image != "mlbatch" ||
+	runs := []string{"/program/mlbatch", "agent", "check", "--deep"}
+	if c.Image != "dcgm" || !slices.Equal(slices.Concat(c.Command, c.Args), runs) ||
+		len(p.InitContainers) != 1 ||
+		p.InitContainers[0].Image != "mlbatch" ||
 		*p.RuntimeClassName != "nvidia" {
 		t.Errorf("it runs %+v", p)
 	}

@@ -54,7 +54,7 @@ func ranked(w *kueue.Workload, pods []corev1.Pod) []rank {
 	})
 	out := make([]rank, len(places))
 	for i := range places {
-		out[i] = rank{rank: int32(i), pod: places[i].pod} //nolint:gosec // fewer pods than that
+		out[i] = rank{rank: int32(i), pod: places[i].pod}
 	}
 	return out
 }

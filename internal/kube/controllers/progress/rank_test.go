@@ -17,7 +17,7 @@ import (
 func manyPods(n int) (*kueue.Workload, []corev1.Pod) {
 	w := &kueue.Workload{Spec: kueue.WorkloadSpec{PodSets: []kueue.PodSet{{Name: "master"}, {Name: "worker"}}}}
 	pods := make([]corev1.Pod, n)
-	for i, at := range rand.New(rand.NewPCG(1, 1)).Perm(n) { //nolint:gosec // an order
+	for i, at := range rand.New(rand.NewPCG(1, 1)).Perm(n) {
 		set, index := "worker", i-1
 		if i == 0 {
 			set, index = "master", 0

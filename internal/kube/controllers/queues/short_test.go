@@ -25,7 +25,9 @@ func TestQueuesSayThatCapacityIsShort(t *testing.T) {
 	}}}}
 	short := []shortOf{{"a100", nodehealth.Capacity{Resource: "nvidia.com/gpu", Promised: 128, Healthy: 96}}}
 	cut := map[core.FlavorResource]core.Amount{{Flavor: "a100", Resource: "nvidia.com/gpu"}: 16}
-	had := []metav1.Condition{{Type: convert.CapacityShort, Status: metav1.ConditionTrue, Reason: convert.ReasonQuotaCut}}
+	had := []metav1.Condition{
+		{Type: convert.CapacityShort, Status: metav1.ConditionTrue, Reason: convert.ReasonQuotaCut},
+	}
 	for why, c := range map[string]struct {
 		short        []shortOf
 		load         *core.Load
@@ -44,7 +46,7 @@ func TestQueuesSayThatCapacityIsShort(t *testing.T) {
 		"another flavor is short": {
 			[]shortOf{{"h100", short[0].Capacity}}, &core.Load{}, nil, "", "",
 		},
-		"how full it is is not known yet": {nil, nil, had, convert.ReasonQuotaCut, ""},
+		"nobody knows yet how full it is": {nil, nil, had, convert.ReasonQuotaCut, ""},
 	} {
 		conditions := append([]metav1.Condition(nil), c.before...)
 		setShort(&conditions, q, c.short, c.load, time.Unix(1000, 0))

@@ -159,13 +159,22 @@ func (r *reconciler) say(ctx context.Context, f *kueue.ResourceFlavor, is []node
 		value = nil
 	}
 	patch, err := json.Marshal(
-		map[string]any{"metadata": map[string]any{"annotations": map[string]*string{convert.CapacityAnnotation: value}}},
+		map[string]any{
+			"metadata": map[string]any{"annotations": map[string]*string{convert.CapacityAnnotation: value}},
+		},
 	)
 	if err != nil {
 		return fmt.Errorf("compose the capacity of flavor %s: %w", f.Name, err)
 	}
 	to := &kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: f.Name}}
-	if err := r.client.Patch(ctx, to, client.RawPatch(types.MergePatchType, patch), owner); client.IgnoreNotFound(err) != nil {
+	if err := r.client.Patch(
+		ctx,
+		to,
+		client.RawPatch(types.MergePatchType, patch),
+		owner,
+	); client.IgnoreNotFound(
+		err,
+	) != nil {
 		return fmt.Errorf("write the capacity of flavor %s: %w", f.Name, err)
 	}
 	for _, c := range is {

@@ -85,7 +85,10 @@ func TestFlavorsSayHowTheirCapacityStands(t *testing.T) {
 	if is = w.gpus(); !is.Equal(want) {
 		t.Errorf("with one back: %+v, want %+v", is, want)
 	}
-	if got := w.told(); !slices.ContainsFunc(got, func(e string) bool { return strings.Contains(e, "CapacityRestored") }) {
+	if got := w.told(); !slices.ContainsFunc(
+		got,
+		func(e string) bool { return strings.Contains(e, "CapacityRestored") },
+	) {
 		t.Errorf("events %q, want one that says that it is enough again", got)
 	}
 }

@@ -161,10 +161,11 @@ func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	now := r.options.Clock.Now().UTC().Truncate(time.Second)
 	for i := range seen.objects {
 		name := seen.objects[i].Name
-		is := nodehealth.Capacities(
-			name, seen.pools[name], seen.machines, inventory, seen.promised,
-			convert.Capacities(&seen.objects[i]), r.options.Cut, now,
-		)
+		supply := nodehealth.Supply{
+			Flavor: name, Pool: seen.pools[name], Machines: seen.machines, Inventory: inventory,
+			Promised: seen.promised, Cut: r.options.Cut,
+		}
+		is := supply.Capacities(convert.Capacities(&seen.objects[i]), now)
 		capacities[name], losses = is, nodehealth.Missing(losses, name, seen.pools[name], is)
 	}
 	// 3. Apply. An inventory that cannot be written must not keep the promises from

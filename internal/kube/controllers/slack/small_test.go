@@ -103,8 +103,12 @@ func TestTrouble(t *testing.T) {
 			"list flavors: ",
 		},
 		"cohorts": {func(o any) bool { _, is := o.(*kueue.CohortList); return is }, "list", "list Cohorts: "},
-		"checks":  {func(o any) bool { _, is := o.(*kueue.AdmissionCheckList); return is }, "list", "list AdmissionChecks: "},
-		"nodes":   {func(o any) bool { _, is := o.(*corev1.NodeList); return is }, "list", "list nodes: "},
+		"checks": {
+			func(o any) bool { _, is := o.(*kueue.AdmissionCheckList); return is },
+			"list",
+			"list AdmissionChecks: ",
+		},
+		"nodes": {func(o any) bool { _, is := o.(*corev1.NodeList); return is }, "list", "list nodes: "},
 		"capacities": {
 			func(o any) bool { _, is := o.(*kueue.ResourceFlavor); return is },
 			"patch",
