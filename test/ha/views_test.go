@@ -25,7 +25,7 @@ func TestEveryReplicaAnswersAndSaysWhichItIs(t *testing.T) {
 	p := newPlane(t)
 	decides := p.begin().ready()
 	p.eventually("the first one decides", func() error { return leads(decides) })
-	p.views.spare(decides.order) // before the API server has a connection to it
+	p.views.spare(decides.order)
 	standsBy := p.begin().ready()
 	p.furnish(8, 8)
 	p.job("first", 8)

@@ -203,6 +203,8 @@ type balancer struct {
 	all   []order
 	ready map[int]bool // by port
 	next  int
+	// open are the connections that there are, with the ports to which they lead.
+	open map[net.Conn]int
 }
 
 // hearsay is how long it takes until it is known that a controller is ready, or is not.
@@ -214,7 +216,7 @@ func newBalancer(t testing.TB, to func(order) int) *balancer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &balancer{ln: ln, to: to, ready: map[int]bool{}}
+	b := &balancer{ln: ln, to: to, ready: map[int]bool{}, open: map[net.Conn]int{}}
 	go b.look(t.Context())
 	go func() {
 		for {
@@ -239,11 +241,17 @@ func (b *balancer) add(o order) {
 	b.all = append(b.all, o)
 }
 
-// spare sends nothing more to a controller.
+// spare sends nothing more to a controller, by connections either that lead to it already: the API server keeps those
+// by which it asked whether the controller answers.
 func (b *balancer) spare(o order) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.all = slices.DeleteFunc(slices.Clone(b.all), func(other order) bool { return other == o })
+	for c, port := range b.open {
+		if port == b.to(o) {
+			_ = c.Close()
+		}
+	}
 }
 
 func (b *balancer) look(ctx context.Context) {
@@ -291,6 +299,18 @@ func (b *balancer) connect(ctx context.Context, from net.Conn) {
 		return
 	}
 	defer func() { _ = to.Close() }()
+	b.mu.Lock()
+	b.open[from] = port
+	spared := !slices.ContainsFunc(b.all, func(o order) bool { return b.to(o) == port }) // meanwhile
+	b.mu.Unlock()
+	if spared {
+		_ = from.Close()
+	}
+	defer func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.open, from)
+	}()
 	var both sync.WaitGroup
 	both.Go(func() { _, _ = io.Copy(to, from); closeWrite(to) })
 	both.Go(func() { _, _ = io.Copy(from, to); closeWrite(from) })
