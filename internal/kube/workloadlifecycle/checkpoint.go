@@ -19,10 +19,12 @@ func saved(f Facts) (Write, bool) {
 		return Write{}, false
 	}
 	noted := view.LastCheckpoint(f.Workload)
-	if since := f.Checkpoint.Sub(noted); since <= 0 {
+	if !f.Checkpoint.After(noted) {
 		return Write{}, false
-	} else if since < checkpointPause && !isTrue(f.Workload, kueue.WorkloadEvicted) {
-		return Write{Again: noted.Add(checkpointPause)}, false
+	}
+	// By the clock: of one that is told soon after the one that is noted, the pause is over some time, too.
+	if end := noted.Add(checkpointPause); end.After(f.Now) && !isTrue(f.Workload, kueue.WorkloadEvicted) {
+		return Write{Again: end}, false
 	}
 	return Write{Checkpoint: f.Checkpoint}, true
 }

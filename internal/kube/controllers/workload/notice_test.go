@@ -106,7 +106,8 @@ func TestCheckpointsOfPodsAreNoted(t *testing.T) {
 		{"a pod tells of the future", at(time.Minute), "", "", ""},
 		{"a pod tells of another attempt", at(-2 * time.Hour), "", "", ""},
 		{"it is no time", "yesterday", "", "", ""},
-		{"it was noted a moment ago", at(-time.Minute), "", at(-70 * time.Second), at(-70 * time.Second)},
+		{"one was noted a moment ago", at(-5 * time.Second), "", at(-10 * time.Second), at(-10 * time.Second)},
+		{"it came soon after one that was noted long ago", at(-time.Minute), "", at(-70 * time.Second), at(-time.Minute)},
 		{"it goes back", at(-5 * time.Minute), "", at(-time.Minute), at(-time.Minute)},
 	} {
 		w := of("Job", "batch/v1", "train")
@@ -130,9 +131,12 @@ func TestCheckpointsOfPodsAreNoted(t *testing.T) {
 		say(w, tc.noted)
 		b := newBench(t, w, job, p)
 		b.look()
-		is, _ := b.look()
+		is, again := b.look()
 		if got := is.Annotations[history.CheckpointAnnotation]; got != tc.want {
 			t.Errorf("%s: noted is %q, want %q", tc.why, got, tc.want)
+		}
+		if again != 0 && again < time.Second || tc.noted == at(-10*time.Second) && again != 20*time.Second {
+			t.Errorf("%s: it is looked at again in %s", tc.why, again)
 		}
 	}
 }
