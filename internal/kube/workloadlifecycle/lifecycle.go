@@ -77,7 +77,7 @@ type Facts struct {
 	// LivePods counts its pods that hold quota: see core.PodState.
 	LivePods int
 	// Running counts those of them that run, Untold those that were not told when they are stopped, and Acknowledged is
-	// true once one of them said that its job is ready for that. They are looked at while StopAt is not zero.
+	// true once one of them said that its job is ready for that. They are looked at while it is admitted.
 	Running, Untold int
 	Acknowledged    bool
 	// Checkpoint is the last one that its job or a pod of it told of; zero is none.
@@ -199,11 +199,17 @@ func Next(f Facts) Write {
 		if acts {
 			return step
 		}
-		if !step.Again.IsZero() && (again.IsZero() || step.Again.Before(again)) {
-			again = step.Again
-		}
+		again = sooner(again, step.Again)
 	}
 	return Write{Again: again}
+}
+
+// sooner is the first of two moments; zero is never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // patience is how long others get to do what is theirs to do: the garbage

@@ -91,8 +91,15 @@ func TestNoticeIsGivenOnce(t *testing.T) {
 	}
 }
 
-// TestNotice: pods are told once, and the time ends early when a pod agrees, or none runs.
+// TestNotice: pods are told once, and the time ends early when a pod agrees, or none runs; those of a workload that is
+// taken out of its queue are told alike.
 func TestNotice(t *testing.T) {
+	t.Run("preempted", func(t *testing.T) { testNotice(t, kueue.ReasonPreempted, nil) })
+	t.Run("deactivated", func(t *testing.T) { testNotice(t, kueue.ReasonDeactivated, new(false)) })
+}
+
+func testNotice(t *testing.T, reason string, active *bool) {
+	t.Helper()
 	end := now.Add(40 * time.Second)
 	for _, tc := range []struct {
 		why    string
@@ -110,7 +117,8 @@ func TestNotice(t *testing.T) {
 		{why: "its job is gone", f: Facts{Running: 2}, over: kueue.ReasonNoticeOver},
 	} {
 		f := facts()
-		f.Workload, f.Config.MaxStopNotice = stopping("40s", kueue.ReasonPreempted, 0), time.Minute
+		f.Workload, f.Config.MaxStopNotice = stopping("40s", reason, 0), time.Minute
+		f.Workload.Spec.Active = active
 		f.Running, f.Untold, f.Acknowledged, f.Owned = tc.f.Running, tc.f.Untold, tc.f.Acknowledged, tc.f.Owned
 		f.Now = now.Add(tc.passed)
 		f.LivePods = 2
