@@ -471,11 +471,11 @@ func FailPods(
 ) {
 	e := EvidenceOf(pod, node)
 	Adopt(a, pod, rank)
-	if _, t := Culprit(
-		pod,
-	); a.Ready == nil && t != nil && !t.StartedAt.IsZero() &&
-		!t.StartedAt.Before(&a.Start) {
-		a.Ready = new(t.StartedAt)
+	if started := StartedAt(pod); a.Ready == nil && !started.IsZero() {
+		a.Ready = new(a.Start) // it may run on from before
+		if started.After(a.Start.Time) {
+			a.Ready = new(metav1.NewTime(started))
+		}
 	}
 	EndAttempt(a, at, core.CategoryOf(e), reasonOf(e), message)
 }

@@ -20,10 +20,31 @@ func FailureOf(pod *corev1.Pod, node core.NodeTrouble, job metav1.Object, began,
 		Category: core.CategoryOf(e), ExitCode: e.ExitCode, Pod: pod.Name, Pressure: e.Pressure(),
 		Progress: Saved(job, began, now),
 	}
-	if _, t := Culprit(pod); t != nil && !t.StartedAt.IsZero() {
-		out.Progress = out.Progress || t.FinishedAt.Sub(t.StartedAt.Time) > core.ProgressTime
+	end := now // also of containers that nobody saw end, as on a node that died
+	if _, t := Culprit(pod); t != nil {
+		end = t.FinishedAt.Time
+	}
+	if started := StartedAt(pod); !started.IsZero() {
+		out.Progress = out.Progress || end.Sub(started) > core.ProgressTime
 	}
 	return out
+}
+
+// StartedAt is since when the container ran that ended a pod or, of one whose containers have not ended, as far as is
+// known, since when all of them run; zero if they do not.
+func StartedAt(pod *corev1.Pod) (at time.Time) {
+	if _, t := Culprit(pod); t != nil {
+		return t.StartedAt.Time
+	}
+	for i := range pod.Status.ContainerStatuses {
+		switch s := &pod.Status.ContainerStatuses[i].State; {
+		case s.Running == nil && s.Terminated == nil:
+			return time.Time{}
+		case s.Running != nil && s.Running.StartedAt.After(at):
+			at = s.Running.StartedAt.Time
+		}
+	}
+	return at
 }
 
 // Saved reports whether a job, or a pod of it, told of a checkpoint since some time.

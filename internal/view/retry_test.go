@@ -121,6 +121,22 @@ func TestFailuresOfPods(t *testing.T) {
 	evicted := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "j-0"}}
 	evicted.Status.Phase, evicted.Status.Reason = corev1.PodFailed, "Evicted"
 	evicted.Status.Message = "The node was low on resource: ephemeral-storage."
+	// running was taken away from a node that died, which never said how its container ended.
+	running := func(ran time.Duration) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "j-0"}}
+		p.Status.Phase = corev1.PodRunning
+		p.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByTaintManager",
+		}}
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{
+			Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(now.Add(-ran))},
+		}}}
+		return p
+	}
+	crashing := running(time.Hour) // what does the work waits for another try
+	crashing.Status.ContainerStatuses = append(crashing.Status.ContainerStatuses, corev1.ContainerStatus{
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+	})
 	saves := func(at time.Time) metav1.Object {
 		return &metav1.ObjectMeta{
 			Annotations: map[string]string{history.CheckpointAnnotation: at.UTC().Format(time.RFC3339)},
@@ -139,10 +155,20 @@ func TestFailuresOfPods(t *testing.T) {
 		"checkpoint":     {ended(time.Minute), core.NodeFine, saves(now.Add(-time.Minute)), core.Failure{Category: core.CategoryUserError, ExitCode: 1, Pod: "j-0", Progress: true}},
 		"earlier":        {ended(time.Minute), core.NodeFine, saves(now.Add(-time.Hour)), core.Failure{Category: core.CategoryUserError, ExitCode: 1, Pod: "j-0"}},
 		"of the future":  {ended(time.Minute), core.NodeFine, saves(now.Add(time.Hour)), core.Failure{Category: core.CategoryUserError, ExitCode: 1, Pod: "j-0"}},
+		"dead at once":   {running(time.Minute), core.NodeBad, &metav1.ObjectMeta{}, core.Failure{Category: core.CategoryNodeFailure, Pod: "j-0"}},
+		"dead in days":   {running(72 * time.Hour), core.NodeBad, &metav1.ObjectMeta{}, core.Failure{Category: core.CategoryNodeFailure, Pod: "j-0", Progress: true}},
+		"beside others":  {crashing, core.NodeBad, &metav1.ObjectMeta{}, core.Failure{Category: core.CategoryNodeFailure, Pod: "j-0"}},
 		"disk of a node": {evicted, core.NodeFine, &metav1.ObjectMeta{}, core.Failure{Category: core.CategoryStorageFailure, Pod: "j-0", Pressure: true}},
 	} {
 		if diff := cmp.Diff(c.want, FailureOf(c.pod, c.node, c.job, began, now)); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", name, diff)
+		}
+		// What is remembered of it says the same.
+		a := history.Attempt{Start: metav1.NewTime(now.Add(-96 * time.Hour))}
+		FailPods(&a, now, c.pod, nil, c.node, "")
+		all := RetryHistory(history.Attempts{Attempts: []history.Attempt{a}}, 0)
+		if got, want := all.Last[0].Progress, c.want.Progress && name != "checkpoint"; got != want {
+			t.Errorf("%s: that it got somewhere is remembered: %v, want %v", name, got, want)
 		}
 	}
 }

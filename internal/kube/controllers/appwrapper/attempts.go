@@ -26,10 +26,9 @@ func (a *attempt) told(ctx context.Context) *metav1.Condition {
 		return nil
 	}
 	now := a.clock.Now()
-	ready := meta.FindStatusCondition(a.w.Status.Conditions, string(awv1beta2.PodsReady))
 	ended := history.Attempt{Start: deployed.LastTransitionTime} // its GPUs are those of the admission
-	if ready != nil && ready.Status == metav1.ConditionTrue && !ready.LastTransitionTime.Before(&ended.Start) {
-		ended.Ready = new(ready.LastTransitionTime)
+	if ready := a.ranSince(deployed.LastTransitionTime.Time); !ready.IsZero() {
+		ended.Ready = new(metav1.NewTime(ready))
 	}
 	unhealthy := lifecycle.Condition{}
 	if i := slices.IndexFunc(
