@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -148,10 +149,71 @@ func gpuSeconds(gpus int64, d time.Duration) int64 {
 	return int64(core.Amount(max(gpus, 0)).Mul(int64(max(d, 0) / time.Second)))
 }
 
-// AddAttempt adds one that ended. Those that there is no room for any more are summed up.
+// AddAttempt adds one that ended. Those that there is no room for any more are summed up, and pods that one fault takes one
+// by one, while others run on, are told of as one.
 func AddAttempt(all history.Attempts, a history.Attempt) history.Attempts {
-	all.Attempts = append(slices.Clone(all.Attempts), a)
+	all.Attempts = slices.Clone(all.Attempts)
+	for i := len(all.Attempts) - 1; i >= 0 && all.Attempts[i].ReplacedPods > 0; i-- {
+		if sameFault(&all.Attempts[i], &a) {
+			all.Attempts[i] = together(all.Attempts[i], a)
+			return all
+		}
+	}
+	all.Attempts = append(all.Attempts, a)
 	return shortenAttempts(all)
+}
+
+// oneFault is within what time disruptions of pods that are replaced one by one are one: a rack or a switch that fails
+// takes its nodes in no one moment. It is counted from the first, so that what flaps for ever is not one.
+const oneFault = time.Minute
+
+// sameFault reports whether pods that were replaced were taken by what took others before.
+func sameFault(first, a *history.Attempt) bool {
+	if a.ReplacedPods == 0 || a.End == nil || first.End == nil || a.Category != first.Category {
+		return false
+	}
+	after := a.End.Sub(first.End.Time)
+	one, another := failure(first), failure(a)
+	return after >= 0 && after <= oneFault && one.Disrupts() && another.Disrupts()
+}
+
+// together are pods that were replaced and others that the same fault took: it ended when it first did, and as that says.
+// It began so long before that its GPUs have the GPU seconds of both.
+func together(first, a history.Attempt) history.Attempt {
+	out := *first.DeepCopy()
+	out.ReplacedPods = min(first.ReplacedPods, 1<<30) + min(a.ReplacedPods, 1<<30-1)
+	out.GPUs = add(first.GPUs, a.GPUs)
+	out.Start = metav1.NewTime(minTime(first.Start.Time, a.Start.Time))
+	if out.GPUs > 0 {
+		ran := time.Duration(add(first.GPUSeconds, a.GPUSeconds)/out.GPUs) * time.Second
+		out.Start = metav1.NewTime(first.End.Add(-ran))
+	}
+	if out.Ready == nil || a.Ready != nil && a.Ready.Before(out.Ready) {
+		out.Ready = a.Ready
+	}
+	if out.Checkpoint == nil || a.Checkpoint != nil && out.Checkpoint.Before(a.Checkpoint) {
+		out.Checkpoint = a.Checkpoint
+	}
+	nodes := union(first.Nodes, a.Nodes)
+	twice := len(first.Nodes) + len(a.Nodes) - len(nodes)
+	out.NodeCount = min(first.NodeCount, 1<<30) + min(a.NodeCount, 1<<30-1) - int32(twice) //nolint:gosec // a few
+	out.Nodes, out.FailedNodes = SomeNodes(nodes), SomeNodes(union(first.FailedNodes, a.FailedNodes))
+	if out.Message != "" {
+		out.Message = convert.Cut(ReplacedText(out.ReplacedPods, out.FailedNodes), history.MaxAttemptMessage)
+	}
+	account(&out, first.End.Time)
+	return out
+}
+
+// ReplacedText says that pods leave nodes while others run on.
+func ReplacedText(pods int32, nodes []string) string {
+	return strconv.Itoa(int(pods)) + " of its pods get other nodes in place of " + strings.Join(nodes, ", ")
+}
+
+func union(a, b []string) []string {
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 func shortenAttempts(all history.Attempts) history.Attempts {

@@ -61,32 +61,22 @@ func LastCheckpoint(o metav1.Object) time.Time {
 	return time.Time{}
 }
 
-// oneFault is within what time disruptions of pods that are replaced one by one are one: a rack or a switch that fails
-// takes its nodes in no one moment.
-const oneFault = time.Minute
-
 // RetryHistory is what attempts that are remembered come to for a policy of retries, of which so many were counted. Pods
 // that were replaced while others ran on count like attempts, one by one and once they are summed up: a rule that allows
-// two retries allows no third, and a rack that flaps ends a job, whichever of its pods are made anew.
+// two retries allows no third, and a rack that flaps ends a job, whichever of its pods are made anew. Those that one fault
+// took were told of as one: see AddAttempt.
 func RetryHistory(all history.Attempts, retries int32) core.RetryHistory {
 	out := core.RetryHistory{Retries: retries}
-	var before, replaced time.Time // the end of the one before, and when pods were last replaced for a disruption
+	var before time.Time // the end of the one before
 	for i := range all.Attempts {
 		a := &all.Attempts[i]
 		if a.End == nil || a.Category == "" {
 			continue
 		}
-		f := core.Failure{
-			Category: core.Category(a.Category), Pod: a.Pod, Pressure: a.Reason == nodePressure,
-			Progress: a.Checkpoint != nil || worked(a, before) > core.ProgressTime,
-		}
+		f := failure(a)
+		f.Progress = a.Checkpoint != nil || worked(a, before) > core.ProgressTime
 		if a.ReplacedPods == 0 {
 			before = a.End.Time
-		} else if f.Disrupts() {
-			same := !replaced.IsZero() && a.End.Sub(replaced) <= oneFault
-			if replaced = a.End.Time; same {
-				continue
-			}
 		}
 		if a.ExitCode != nil {
 			f.ExitCode = *a.ExitCode
@@ -102,6 +92,11 @@ func RetryHistory(all history.Attempts, retries int32) core.RetryHistory {
 		}
 	}
 	return out
+}
+
+// failure is how an attempt failed, but for what it did and its exit code.
+func failure(a *history.Attempt) core.Failure {
+	return core.Failure{Category: core.Category(a.Category), Pod: a.Pod, Pressure: a.Reason == nodePressure}
 }
 
 // worked is for how long an attempt did something, after the end of the one before: waiting for images is nothing, so that

@@ -1,6 +1,9 @@
 package view
 
 import (
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,8 +44,7 @@ func TestAttemptsAsARetryPolicySeesThem(t *testing.T) {
 				25,
 				core.CategoryUserError,
 			), // of one job without an admission in between: it ran for 5 minutes
-			attempt(0, 25, core.CategoryNodeFailure, replaced),  // while the others ran on
-			attempt(20, 26, core.CategoryNodeFailure, replaced), // of the same rack
+			attempt(0, 25, core.CategoryNodeFailure, replaced), // while the others ran on
 			attempt(26, 27, core.CategoryCrash, replaced),
 			attempt(25, 30, core.CategoryStorageFailure, func(a *history.Attempt) { a.Reason = nodePressure }),
 			attempt(
@@ -89,6 +91,60 @@ func TestReplacedPodsCountAlike(t *testing.T) {
 		a := history.Attempt{Start: at(n), ReplacedPods: 1}
 		EndAttempt(&a, at(n+1).Time, core.CategoryCrash, "", "")
 		all = AddAttempt(all, a)
+	}
+}
+
+// TestOneFaultIsToldOfAsOne: pods that a rack takes along one by one are one disruption, with all that they lost, and a rack
+// that flaps for ever is one for each minute, however many pods it has.
+func TestOneFaultIsToldOfAsOne(t *testing.T) {
+	at := func(second int) metav1.Time { return metav1.NewTime(time.Unix(1_000_000+int64(second), 0).UTC()) }
+	taken := func(from, to int, c core.Category, node string) history.Attempt {
+		a := history.Attempt{Start: at(from), ReplacedPods: 1, GPUs: 8}
+		OnNodes(&a, []string{node})
+		a.FailedNodes = a.Nodes
+		EndAttempt(&a, at(to).Time, c, "NodeFailures", ReplacedText(1, a.Nodes))
+		return a
+	}
+	const rack = core.CategoryNodeFailure
+	var all history.Attempts
+	for _, a := range []history.Attempt{
+		taken(0, 100, rack, "n1"), taken(50, 110, rack, "n2"), taken(0, 160, rack, "n1"),
+		taken(150, 155, core.CategoryMaintenance, "n3"), // something else
+		taken(0, 161, rack, "n4"),                       // more than a minute after the first
+	} {
+		all = AddAttempt(all, a)
+	}
+	all = ReadAttempts(AttemptsText(all))
+	if len(all.Attempts) != 3 {
+		t.Fatalf("%d entries: %+v", len(all.Attempts), all.Attempts)
+	}
+	a := &all.Attempts[0]
+	if a.ReplacedPods != 3 || a.NodeCount != 2 || !slices.Equal(a.FailedNodes, []string{"n1", "n2"}) || a.GPUs != 24 ||
+		!a.End.Equal(new(at(100))) || !strings.HasPrefix(a.Message, "3 of its pods") {
+		t.Errorf("it is told of as %+v", a)
+	}
+	account(a, at(200).Time)
+	if want := int64(8 * (100 + 60 + 160)); a.LostGPUSeconds > want || a.LostGPUSeconds <= want-24 {
+		t.Errorf("%d GPU seconds were lost, want %d, up to a second for each GPU", a.LostGPUSeconds, want)
+	}
+	sum := history.AttemptSum{}
+	for i := range all.Attempts {
+		sumUp(&sum, &all.Attempts[i], at(200).Time)
+	}
+	if sum.Replacements != 3 || sum.Categories[string(rack)] != 2 {
+		t.Errorf("the sum is %+v", sum)
+	}
+
+	policy := core.RetryPolicy{Limit: 100}
+	all = history.Attempts{}
+	for second := 0; ; second += 5 { // 18 pods, each of them every 90 seconds
+		if !policy.Decide(RetryHistory(all, 0), core.Failure{Category: rack}).Retry {
+			break
+		}
+		if second > 3600 {
+			t.Fatal("a rack flaps for an hour, and the job goes on")
+		}
+		all = AddAttempt(all, taken(second-90, second, rack, "n"+strconv.Itoa(second/5%18)))
 	}
 }
 

@@ -1,8 +1,6 @@
 package workloadlifecycle
 
 import (
-	"strconv"
-	"strings"
 	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -78,7 +76,7 @@ func NodesReplaced(w *kueue.Workload, next *kueue.WorkloadStatus, now time.Time)
 	view.OnNodes(a, left)
 	a.FailedNodes = a.Nodes
 	view.EndAttempt(a, now, core.CategoryNodeFailure, kueue.ReasonNodeFailures,
-		strconv.Itoa(int(a.ReplacedPods))+" of its pods get other nodes in place of "+strings.Join(a.Nodes, ", "))
+		view.ReplacedText(a.ReplacedPods, a.Nodes))
 	tellAttempt(w, next, now, a)
 }
 
