@@ -97,7 +97,7 @@ func TestTroubleOfPods(t *testing.T) {
 			{ObjectMeta: metav1.ObjectMeta{Name: "0"}, Status: status(runs, nil)},
 			{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: tc.is},
 		}
-		if got := troubleOf(pods); got != tc.want {
+		if got := Trouble(pods); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}

@@ -244,17 +244,11 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (*lo
 	} else if !convert.OfGroup(w) {
 		return l, nil
 	}
-	var pods corev1.PodList
-	if err := r.Client.List(
-		ctx,
-		&pods,
-		client.InNamespace(w.Namespace),
-		client.MatchingFields{admission.PodIndex: w.Name},
-		client.UnsafeDisableDeepCopy,
-	); err != nil {
-		return nil, fmt.Errorf("list pods of workload %s: %w", name, err)
+	pods, err := admission.ListPods(ctx, r.Client, w.Namespace, w.Name)
+	if err != nil {
+		return nil, err
 	}
-	l.ranks = ranked(w, pods.Items)
+	l.ranks = ranked(w, pods)
 	if l.job == nil && len(l.ranks) > 0 { // the pods are the job: the first one speaks for it
 		l.rule, _ = jobs.StepsOf(l.ranks[0].pod)
 	}

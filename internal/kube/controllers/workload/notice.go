@@ -3,9 +3,11 @@ package workload
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -38,42 +40,35 @@ func telling() predicate.Funcs {
 	}
 }
 
-// podsOf lists the pods of a Workload that hold quota and were not told to end.
-func (r *reconciler) podsOf(ctx context.Context, w *kueue.Workload) ([]*corev1.Pod, error) {
-	var pods corev1.PodList
-	if err := r.Client.List(
-		ctx,
-		&pods,
-		client.InNamespace(w.Namespace),
-		client.MatchingFields{admission.PodIndex: w.Name},
-		client.UnsafeDisableDeepCopy,
-	); err != nil {
-		return nil, fmt.Errorf("list pods of workload %s/%s: %w", w.Namespace, w.Name, err)
-	}
-	var out []*corev1.Pod
-	for i := range pods.Items {
-		if p := &pods.Items[i]; p.DeletionTimestamp == nil && convert.PodState(p).HoldsQuota() {
+// notLeaving are those of the pods of a Workload that hold quota and were not told to end.
+func notLeaving(pods []corev1.Pod) (out []*corev1.Pod) {
+	for i := range pods {
+		if p := &pods[i]; p.DeletionTimestamp == nil && convert.PodState(p).HoldsQuota() {
 			out = append(out, p)
 		}
 	}
-	return out, nil
+	return out
 }
 
 // seeTold adds what the pods of a Workload say of their checkpoints and, if it runs on before it is stopped, of that.
-func (r *reconciler) seeTold(ctx context.Context, f *workloadlifecycle.Facts) error {
+func (r *reconciler) seeTold(ctx context.Context, f *workloadlifecycle.Facts, pods []corev1.Pod) error {
 	if !convert.Admitted(f.Workload) {
 		return nil
 	}
-	pods, err := r.podsOf(ctx, f.Workload)
-	if err != nil {
-		return err
-	}
-	at := workloadlifecycle.RunsOnUntil(f.Workload, f.Config.MaxStopNotice, f.Now).UTC().Format(time.RFC3339)
-	for _, p := range pods {
+	end := workloadlifecycle.RunsOnUntil(f.Workload, f.Config.MaxStopNotice, f.Now)
+	at := end.UTC().Format(time.RFC3339)
+	for _, p := range notLeaving(pods) {
 		if t := view.LastCheckpoint(p); t.After(f.Checkpoint) && !t.After(f.Now) {
 			f.Checkpoint = t
 		}
-		if p.Status.Phase == corev1.PodRunning {
+		if end.IsZero() {
+			continue
+		}
+		runs, err := r.runs(ctx, p)
+		if err != nil {
+			return err
+		}
+		if runs {
 			f.Running++
 		}
 		told := p.Annotations[kueue.StopAtAnnotation] == at
@@ -87,23 +82,32 @@ func (r *reconciler) seeTold(ctx context.Context, f *workloadlifecycle.Facts) er
 	return nil
 }
 
-// tellPods writes into the pods of a Workload when and why they are stopped. An acknowledgement that a template
-// of theirs has, or that was of an earlier time, is none of this one.
-func (r *reconciler) tellPods(ctx context.Context, w *kueue.Workload, n workloadlifecycle.StopNotice) error {
-	pods, err := r.podsOf(ctx, w)
+// runs reports whether a pod runs, as far as is known: of one whose node is gone, or not heard of, only that it did.
+func (r *reconciler) runs(ctx context.Context, p *corev1.Pod) (bool, error) {
+	if p.Status.Phase != corev1.PodRunning {
+		return false, nil
+	}
+	var node corev1.Node
+	err := r.Client.Get(ctx, client.ObjectKey{Name: p.Spec.NodeName}, &node, client.UnsafeDisableDeepCopy)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
 	if err != nil {
-		return err
+		return false, fmt.Errorf("read the node of pod %s/%s: %w", p.Namespace, p.Name, err)
 	}
+	return !slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue
+	}), nil
+}
+
+// tellPods writes into the pods of a Workload when and why they are stopped, into as many as it can. An acknowledgement that
+// a template of theirs has, or that was of an earlier time, is none of this one.
+func (r *reconciler) tellPods(ctx context.Context, pods []corev1.Pod, n workloadlifecycle.StopNotice) error {
 	at := n.At.UTC().Format(time.RFC3339)
-	for _, p := range pods {
-		if p.Annotations[kueue.StopAtAnnotation] == at {
-			continue
-		}
-		if err := r.tell(ctx, p, at, n.Reason); err != nil {
-			return err
-		}
-	}
-	return nil
+	untold := slices.DeleteFunc(notLeaving(pods), func(p *corev1.Pod) bool {
+		return p.Annotations[kueue.StopAtAnnotation] == at
+	})
+	return admission.InParallel(len(untold), func(i int) error { return r.tell(ctx, untold[i], at, n.Reason) })
 }
 
 // tell writes into a pod when and why it is stopped, unless it changed since it was read: then it may have been told

@@ -1,6 +1,10 @@
 package workload
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -8,31 +12,26 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 )
 
 // TestNotice: the pods of a workload that is about to be stopped are told when and why, and what one of them answers
 // ends the time. An answer from before the question is none.
 func TestNotice(t *testing.T) {
-	w := of("Job", "batch/v1", "train")
-	w.Annotations = map[string]string{kueue.StopNoticeAnnotation: "40s"}
-	next := w.Status.DeepCopy()
-	workloadlifecycle.Evict(
-		w,
-		next,
-		now,
-		workloadlifecycle.Eviction{Reason: kueue.ReasonPreempted, Message: "for another"},
-	)
-	w.Status = *next
+	w := evicted()
 	early := pod()
 	early.Annotations[kueue.StopAcknowledgedAnnotation] = "true" // its template says so
 	ended := pod()
 	ended.Name, ended.Status.Phase = "ended", corev1.PodSucceeded
-	b := newBench(t, w, train(), early, ended)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+	b := newBench(t, w, train(), early, ended, node)
 	b.Config.MaxStopNotice = time.Minute
 	read := func(name string) *corev1.Pod {
 		t.Helper()
@@ -77,11 +76,93 @@ func TestNotice(t *testing.T) {
 	}
 }
 
+// evicted is a Workload that asked for some time and was evicted now.
+func evicted() *kueue.Workload {
+	w := of("Job", "batch/v1", "train")
+	w.Annotations = map[string]string{kueue.StopNoticeAnnotation: "40s"}
+	next := w.Status.DeepCopy()
+	workloadlifecycle.Evict(
+		w, next, now, workloadlifecycle.Eviction{Reason: kueue.ReasonPreempted, Message: "for another"},
+	)
+	w.Status = *next
+	return w
+}
+
+// TestNoticeOfManyPods: one pod that cannot be told keeps no other from being told.
+func TestNoticeOfManyPods(t *testing.T) {
+	objects := []client.Object{evicted(), train(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}}
+	for i := range 40 {
+		p := pod()
+		p.Name = fmt.Sprintf("p-%02d", i)
+		objects = append(objects, p)
+	}
+	b := newBench(t, objects...)
+	b.Config.MaxStopNotice = time.Minute
+	b.Client = interceptor.NewClient(b.Client.(client.WithWatch), interceptor.Funcs{
+		Patch: func(
+			ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption,
+		) error {
+			if o.GetName() == "p-00" {
+				return errors.New("refused")
+			}
+			return c.Patch(ctx, o, p, opts...)
+		},
+	})
+	_, err := b.Reconcile(
+		t.Context(),
+		reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "blue", Name: "w"}},
+	)
+	if err == nil || !strings.Contains(err.Error(), "p-00") {
+		t.Errorf("that one could not be told: %v", err)
+	}
+	pods, err := admission.ListPods(t.Context(), b.Client, "blue", "w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range pods {
+		told := pods[i].Annotations[kueue.StopAtAnnotation] != ""
+		if told != (pods[i].Name != "p-00") {
+			t.Errorf("%s was told: %v", pods[i].Name, told)
+		}
+	}
+}
+
+// TestNoticeOnDeadNodes: a job whose pods are all on nodes that are gone or not heard of saves nothing, and recovers at once.
+func TestNoticeOnDeadNodes(t *testing.T) {
+	node := func(ready corev1.ConditionStatus) *corev1.Node {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
+		return n
+	}
+	for _, c := range []struct {
+		node *corev1.Node
+		over bool
+	}{
+		{node(corev1.ConditionTrue), false},
+		{node(corev1.ConditionUnknown), true},
+		{node(corev1.ConditionFalse), true},
+		{nil, true},
+	} {
+		objects := []client.Object{evicted(), train(), pod()}
+		if c.node != nil {
+			objects = append(objects, c.node)
+		}
+		b := newBench(t, objects...)
+		b.Config.MaxStopNotice = time.Minute
+		w, _ := b.look()
+		is := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadStopNotice)
+		if over := is.Reason == kueue.ReasonNothingRuns; over != c.over {
+			t.Errorf("on node %+v: %s", c.node, is.Reason)
+		}
+	}
+}
+
 // TestNoticeOverwritesNoAnswer: a pod that was told already, which is not seen yet, and has answered, is not told again.
 func TestNoticeOverwritesNoAnswer(t *testing.T) {
 	w := of("Job", "batch/v1", "train")
 	b := newBench(t, w, pod())
-	stale, err := b.podsOf(t.Context(), w)
+	pods, err := admission.ListPods(t.Context(), b.Client, w.Namespace, w.Name)
+	stale := notLeaving(pods)
 	if err != nil || len(stale) != 1 {
 		t.Fatal(stale, err)
 	}
