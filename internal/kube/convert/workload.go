@@ -89,15 +89,38 @@ func Evicted(w *kueue.Workload) bool {
 	return apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadEvicted)
 }
 
-// RunsOnUntil is until when a Workload that was evicted may run on to save what it has done, by what it asked for; zero
-// if it asked for nothing, or that is over.
-func RunsOnUntil(w *kueue.Workload) time.Time {
+// NoticeBegan is when the time began for which a Workload that was evicted may run on to save what it has done; zero if it
+// asked for none, or that is over.
+func NoticeBegan(w *kueue.Workload) time.Time {
 	c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadStopNotice)
 	if c == nil || c.Status != metav1.ConditionTrue || !Evicted(w) || w.Status.Admission == nil ||
 		w.DeletionTimestamp != nil {
 		return time.Time{}
 	}
-	return c.LastTransitionTime.Add(StopNotice(w))
+	return c.LastTransitionTime.Time
+}
+
+// What the condition StopNotice says, around the time at which the pods are stopped.
+const (
+	noticeBefore = "Its pods have until "
+	noticeAfter  = " to save what they have done"
+)
+
+// NoticeText is what the condition StopNotice says of pods that are stopped then.
+func NoticeText(end time.Time) string { return noticeBefore + end.UTC().Format(time.RFC3339) + noticeAfter }
+
+// ToldUntil is until when a Workload that was evicted may run on, as its condition tells people; zero if it may not, or that
+// is past.
+func ToldUntil(w *kueue.Workload, now time.Time) time.Time {
+	if NoticeBegan(w).IsZero() {
+		return time.Time{}
+	}
+	said := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadStopNotice).Message
+	end, err := time.Parse(time.RFC3339, strings.TrimSuffix(strings.TrimPrefix(said, noticeBefore), noticeAfter))
+	if err != nil || !end.After(now) {
+		return time.Time{}
+	}
+	return end
 }
 
 // StopNotice is how long a Workload asks to run on after it is evicted.

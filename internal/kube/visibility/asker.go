@@ -78,7 +78,7 @@ func (a *asker) stopsAt(ctx context.Context, k core.Key) *metav1.Time {
 	if a.workloads.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: k.Name}, w) != nil {
 		return nil
 	}
-	if at := convert.RunsOnUntil(w); !at.IsZero() {
+	if at := convert.ToldUntil(w, a.clock.Now()); !at.IsZero() {
 		return &metav1.Time{Time: at}
 	}
 	return nil

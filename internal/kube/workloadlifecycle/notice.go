@@ -1,7 +1,6 @@
 package workloadlifecycle
 
 import (
-	"fmt"
 	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -46,21 +45,21 @@ func beginNotice(w *kueue.Workload, next *kueue.WorkloadStatus, now time.Time, e
 	}
 	apimeta.RemoveStatusCondition(&next.Conditions, kueue.WorkloadStopNotice) // its time begins now
 	NewConditions(w, next, now).Set(
-		kueue.WorkloadStopNotice, metav1.ConditionTrue, kueue.ReasonSaving,
-		fmt.Sprintf("Its pods have until %s to save what they have done", now.Add(d).UTC().Format(time.RFC3339)),
+		kueue.WorkloadStopNotice, metav1.ConditionTrue, kueue.ReasonSaving, convert.NoticeText(now.Add(d)),
 	)
 }
 
+// clockSkew is how far the clock of who evicted may be ahead.
+const clockSkew = time.Minute
+
 // RunsOnUntil is until when an evicted workload may run on, zero if its pods are to be stopped. most is what the
-// installation allows.
+// installation allows. A clock that goes back adds nothing.
 func RunsOnUntil(w *kueue.Workload, most time.Duration, now time.Time) time.Time {
-	end := convert.RunsOnUntil(w)
-	if end.IsZero() {
-		return end
+	began := convert.NoticeBegan(w)
+	if began.IsZero() || began.Sub(now) > clockSkew {
+		return time.Time{}
 	}
-	if asked := convert.StopNotice(w); asked > most {
-		end = end.Add(most - asked)
-	}
+	end := began.Add(min(convert.StopNotice(w), most))
 	if !end.After(now) {
 		return time.Time{}
 	}
@@ -87,6 +86,13 @@ func noticed(f Facts) (Write, bool) {
 		return over(kueue.ReasonNoticeOver, "Its time to save what it has done is over")
 	case f.Running == 0:
 		return over(kueue.ReasonNothingRuns, "None of its pods runs")
+	case condition(w, kueue.WorkloadStopNotice).Message != convert.NoticeText(end):
+		// Who evicted does not know what the installation allows, which may be less by now than when the job was queued.
+		next := w.Status.DeepCopy()
+		NewConditions(w, next, f.Now).Set(
+			kueue.WorkloadStopNotice, metav1.ConditionTrue, kueue.ReasonSaving, convert.NoticeText(end),
+		)
+		return Write{Status: next}, true
 	case f.Untold > 0:
 		return Write{
 			Tell:  &StopNotice{At: end, Reason: condition(w, kueue.WorkloadEvicted).Message},

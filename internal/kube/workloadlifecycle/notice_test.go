@@ -8,6 +8,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
 // stopping is a workload that wants to be told some time before it is stopped, and was evicted for a reason some
@@ -59,7 +60,8 @@ func TestWhoRunsOn(t *testing.T) {
 		{"what hangs saves nothing", stopping("40s", kueue.ReasonHang, 0), 0},
 		{"it did not ask", stopping("", kueue.ReasonPreempted, 0), 0},
 		{"somebody wrote more into its Workload than is allowed", stopping("8h", kueue.ReasonPreempted, 0), most},
-		{"a clock that went back gives no more", stopping("8h", kueue.ReasonPreempted, -time.Hour), time.Hour + most},
+		{"a clock that went back gives no more", stopping("8h", kueue.ReasonPreempted, -time.Hour), 0},
+		{"one that was a little ahead takes none away", stopping("40s", kueue.ReasonPreempted, -2*time.Second), 42 * time.Second},
 	} {
 		var want time.Time
 		if tc.want > 0 {
@@ -73,6 +75,28 @@ func TestWhoRunsOn(t *testing.T) {
 	w.DeletionTimestamp = &metav1.Time{Time: now}
 	if got := RunsOnUntil(w, most, now); !got.IsZero() {
 		t.Errorf("its Workload is deleted, and it runs on until %s", got)
+	}
+}
+
+// TestWhatIsToldOfTheNotice: the condition tells people the time that the installation allows, nothing once that is past, and
+// its time does not begin anew with what it says.
+func TestWhatIsToldOfTheNotice(t *testing.T) {
+	f := facts()
+	f.Workload, f.Config.MaxStopNotice = stopping("8h", kueue.ReasonPreempted, 0), time.Minute
+	f.Owned, f.LivePods, f.Running, f.Now = true, 2, 2, now.Add(10*time.Second)
+	f.Workload.Status = *Next(f).Status
+	end := now.Add(time.Minute)
+	if got := RunsOnUntil(f.Workload, time.Minute, f.Now); !got.Equal(end) {
+		t.Errorf("it runs on until %s, want %s", got, end)
+	}
+	if got := convert.ToldUntil(f.Workload, f.Now); !got.Equal(end) {
+		t.Errorf("it tells people %s, want %s", got, end)
+	}
+	if got := convert.ToldUntil(f.Workload, end); !got.IsZero() {
+		t.Errorf("it is over, and people are told %s", got)
+	}
+	if step := Next(f); step.Status != nil {
+		t.Error("it is written again and again")
 	}
 }
 

@@ -339,7 +339,7 @@ func evicted(p JobObjects, j view.Standing, e *Explanation) {
 	} else {
 		e.say("%s has been stopping for %s: %s", e.Object, p.ago(j.Since), j.Message)
 	}
-	if at := convert.RunsOnUntil(p.Workload); !at.IsZero() {
+	if at := convert.ToldUntil(p.Workload, p.Now); !at.IsZero() {
 		e.say("Its pods run on until %s at the latest, to save what they have done", at.UTC().Format(time.RFC3339))
 	}
 	if n := j.Pods.Live(); n > 0 {
