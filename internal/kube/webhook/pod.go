@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -175,7 +176,8 @@ func podHooks(schedulers []string) (mutating, validating []hook) {
 	groupsTeam := groups
 	groups.name, groups.namespaces, groupsTeam.name = "mpodgroup.queued", queueNamespaces(), "mpodgroup.team"
 	tells := sharesTeam
-	tells.path, tells.conditions = pathTellPod, podNoticeConditions()
+	// What it adds is a help: the pods of a job that asked for it start without, and have their annotations.
+	tells.path, tells.conditions, tells.optional = pathTellPod, podNoticeConditions(), true
 	tellsTeam := tells
 	tells.name, tells.namespaces, tellsTeam.name = "mpodnotice.queued", queueNamespaces(), "mpodnotice.team"
 	placesTeam := places
@@ -447,8 +449,15 @@ func (h *podHandler) tell(_ context.Context, req admission.Request) admission.Re
 	return e.response()
 }
 
+// meetsStopDirectory reports whether a volume is where the files are, above or below: of two volumes, one of which is in the
+// other, a runtime can start a container only if the outer one has the directory, or may be written.
+func meetsStopDirectory(m corev1.VolumeMount) bool {
+	at := strings.TrimSuffix(path.Join("/", m.MountPath), "/") + "/"
+	return strings.HasPrefix(at, StopDirectory+"/") || strings.HasPrefix(StopDirectory+"/", at)
+}
+
 // stopFile adds to a new pod the volume in which it is told when and why it is stopped. A pod that has something else
-// there keeps that.
+// there keeps that, and so does each container.
 func stopFile(e *edit, p *corev1.Pod) error {
 	if slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == stopVolume }) {
 		return nil
@@ -465,8 +474,7 @@ func stopFile(e *edit, p *corev1.Pod) error {
 		return err
 	}
 	for i := range p.Spec.Containers {
-		taken := func(m corev1.VolumeMount) bool { return strings.TrimSuffix(m.MountPath, "/") == StopDirectory }
-		if slices.ContainsFunc(p.Spec.Containers[i].VolumeMounts, taken) {
+		if slices.ContainsFunc(p.Spec.Containers[i].VolumeMounts, meetsStopDirectory) {
 			continue
 		}
 		if err := e.addIn(

@@ -359,6 +359,16 @@ func TestPodsAreToldByAFile(t *testing.T) {
 	if len(again.Volumes) != 1 || len(again.Containers[0].VolumeMounts) != 0 {
 		t.Errorf("a pod whose author has a volume of that name is %+v", again)
 	}
+	for at, want := range map[string]bool{
+		"/etc/mlbatch": false, "/etc/mlbatch/": false, "/etc/mlbatch/config.yaml": false, "/etc": false, "/etc/x/..": false,
+		"/etc/mlbatch2": true, "/data": true, "/etc/other": true,
+	} {
+		mount := "volumeMounts: [{name: data, mountPath: " + at + "}]"
+		text := strings.Replace(part(told, "volumes: [{name: data, emptyDir: {}}]"), "image: i", "image: i, "+mount, 1)
+		if got := spec(send(t, serve(t, nil, world()...), ask{path: tellPod, new: text})); ours(got) != want {
+			t.Errorf("a container with a volume at %s is %+v", at, got.Containers[0].VolumeMounts)
+		}
+	}
 	alone := podText("blue", queueLabel, "mlbatch.dev/stop-notice: 30s", "", "")
 	if got := spec(send(t, serve(t, nil, world()...), ask{path: mutatePod, new: alone})); !ours(got) {
 		t.Errorf("a pod that is queued by itself is %+v", got)
@@ -370,19 +380,11 @@ func TestPodsAreToldByAFile(t *testing.T) {
 	) {
 		t.Errorf("nobody asked, and the pod is %+v", got)
 	}
-	mutating, _ := webhook.Configurations(
-		kinds.All(),
-		webhook.AtURL("https://127.0.0.1:1/", nil),
-		jobs.SchedulerNames(),
-	)
-	i := slices.IndexFunc(
-		mutating.Webhooks,
-		func(h admissionregistrationv1.MutatingWebhook) bool { return h.Name == "mpodnotice.team.mlbatch.dev" },
-	)
-	asked := &admissionregistrationv1.ValidatingWebhook{
-		Name:            "x",
-		MatchConditions: mutating.Webhooks[i].MatchConditions,
+	hook := mutatingHook(t, "mpodnotice.team.mlbatch.dev", jobs.SchedulerNames())
+	if *hook.FailurePolicy != admissionregistrationv1.Ignore {
+		t.Error("while no controller answers, no pod of a job that asked to be told can be made")
 	}
+	asked := alike(hook)
 	for notes, want := range map[string]bool{told: true, workloadNote: false} {
 		if got := called(t, asked, written(t, "", jobController, "", part(notes, ""), "")); got != want {
 			t.Errorf("a pod with %s: called is %v", notes, got)
@@ -473,21 +475,30 @@ func TestPodsOfGroupsNameTheirPodGroup(t *testing.T) {
 	}
 }
 
-// Pods that mlbatch's scheduler binds cost no call more.
-func TestPodPlaceConditions(t *testing.T) {
-	mutating, _ := webhook.Configurations(
-		kinds.All(),
-		webhook.AtURL("https://127.0.0.1:1/", nil),
-		jobs.SchedulerNames(),
-	)
+// mutatingHook is what is configured by a name where mlbatch's scheduler has such names.
+func mutatingHook(t *testing.T, name string, schedulers []string) admissionregistrationv1.MutatingWebhook {
+	t.Helper()
+	mutating, _ := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1/", nil), schedulers)
 	i := slices.IndexFunc(
 		mutating.Webhooks,
-		func(h admissionregistrationv1.MutatingWebhook) bool { return h.Name == "mpodplace.team.mlbatch.dev" },
+		func(h admissionregistrationv1.MutatingWebhook) bool { return h.Name == name },
 	)
-	hook := &admissionregistrationv1.ValidatingWebhook{
-		Name:            "x",
-		MatchConditions: mutating.Webhooks[i].MatchConditions,
+	if i < 0 {
+		t.Fatalf("there is no webhook %s", name)
 	}
+	return mutating.Webhooks[i]
+}
+
+// alike is a webhook that is called about the same objects.
+func alike(h admissionregistrationv1.MutatingWebhook) *admissionregistrationv1.ValidatingWebhook {
+	return &admissionregistrationv1.ValidatingWebhook{Name: "x", MatchConditions: h.MatchConditions}
+}
+
+// Pods that mlbatch's scheduler binds cost no call more.
+func TestPodPlaceConditions(t *testing.T) {
+	const name = "mpodplace.team.mlbatch.dev"
+	configured := mutatingHook(t, name, jobs.SchedulerNames())
+	hook := alike(configured)
 	for name, tc := range map[string]struct {
 		notes, spec string
 		want        bool
@@ -512,15 +523,14 @@ func TestPodPlaceConditions(t *testing.T) {
 		}
 	}
 	for _, names := range [][]string{nil, {"mine"}} { // they are somebody else's where mlbatch's scheduler has other names, or does not run
-		others, _ := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1/", nil), names)
-		hook.MatchConditions = others.Webhooks[i].MatchConditions
+		hook := alike(mutatingHook(t, name, names))
 		is := podText("blue", "kueue.x-k8s.io/podset: main", workloadNote, ownedBy("Job"), "schedulerName: sakkara")
 		if !called(t, hook, written(t, "", jobController, "", is, "")) {
 			t.Errorf("of a scheduler named %v: pods of Sakkara are not looked at", names)
 		}
 	}
 	part := labels.Set{"kueue.x-k8s.io/podset": "main"}
-	if s := mutating.Webhooks[i].ObjectSelector; !selects(t, s, part) || selects(t, s, labels.Set{"app": "a"}) {
+	if s := configured.ObjectSelector; !selects(t, s, part) || selects(t, s, labels.Set{"app": "a"}) {
 		t.Error("it is about pods that say which part of their job they are, and no others")
 	}
 }
