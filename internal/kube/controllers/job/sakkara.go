@@ -154,7 +154,7 @@ func (r *reconciler) report(ctx context.Context, s *facts) error {
 	if w == nil || s.nested || w.Annotations[kueue.SakkaraGroupAnnotation] == "" {
 		return nil
 	}
-	lost := convert.Evicted(w) && w.Status.Admission != nil
+	lost := convert.Evicted(w) && w.Status.Admission != nil && convert.NoticeBegan(w).IsZero()
 	if !lost && (!convert.Admitted(w) || !s.facts.Ready || convert.Finished(w)) {
 		return nil
 	}
