@@ -110,6 +110,23 @@ func (b *Reservations) disputed(k gang.Key) time.Duration {
 	return b.now().Sub(r.disputed)
 }
 
+// unbindable is for how long the API server has refused to bind a pod to its node, which it does now. It outlasts the
+// attempts to place its gang, of which each finds that the node itself takes the pod.
+func (b *Reservations) unbindable(k gang.Key, uid types.UID, node string) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.run(k)
+	u, is := r.unbindable[uid]
+	if !is || u.node != node {
+		u = unbindable{node, b.now()}
+		if r.unbindable == nil {
+			r.unbindable = map[types.UID]unbindable{}
+		}
+		r.unbindable[uid] = u
+	}
+	return b.now().Sub(u.since)
+}
+
 // undisputed notes that they do not.
 func (b *Reservations) undisputed(k gang.Key) {
 	b.mu.Lock()
