@@ -28,7 +28,8 @@ type Pods struct {
 	// Bound is how many of them have a node.
 	Bound int
 	// Refused is since when the scheduler has found no place for one of them, and
-	// Why what it says; zero if all is well.
+	// Why what it says; or where it finds places for all, on which nodes refuse them for good, since when they do. Zero
+	// if all is well.
 	Refused time.Time
 	Why     string
 	// Nodes are the nodes that refuse the pods for good.
@@ -150,7 +151,7 @@ func PodsNow(ctx context.Context, live client.Reader, namespace, workload string
 }
 
 func count(pods []corev1.Pod) Pods {
-	out := Pods{Of: map[kueue.PodSetReference]int{}}
+	out, told := Pods{Of: map[kueue.PodSetReference]int{}}, time.Time{}
 	for i := range pods {
 		p := &pods[i]
 		if !convert.PodState(p).HoldsQuota() {
@@ -165,6 +166,9 @@ func count(pods []corev1.Pod) Pods {
 			out.Bound++
 		}
 		out.Nodes = append(out.Nodes, convert.PodRefusals(p)...)
+		if since := convert.RefusedSince(p); !since.IsZero() && (told.IsZero() || since.Before(told)) {
+			told = since
+		}
 		since, why := refused(p)
 		if strings.Contains(why, convert.PlaceKept) {
 			out.Behind = true
@@ -173,6 +177,9 @@ func count(pods []corev1.Pod) Pods {
 		if !since.IsZero() && (out.Refused.IsZero() || since.Before(out.Refused)) {
 			out.Refused, out.Why = since, why
 		}
+	}
+	if out.Refused.IsZero() { // a pod that could not be bound to its node is not unschedulable
+		out.Refused = told
 	}
 	return out
 }
