@@ -17,11 +17,11 @@ const maxPairMerges = 1 << 19
 
 // pair is a search for places of two sets.
 type pair struct {
-	s      *Nodes
-	sets   [2]*Set
-	ix     [2]*index
-	tree   *tree
-	view   View
+	s    *Nodes
+	sets [2]*Set
+	ix   [2]*index
+	tree *tree
+	view View
 	// fewer is the set with fewer pods. By it, it is listed how many of the other a node has room for.
 	fewer int
 	// parts are, by domain, what is in it: of domains of one shape the same, in the same order.
@@ -30,7 +30,10 @@ type pair struct {
 	whole  []bool
 	supply []int64 // of the packed resource
 	// kinds are the nodes that differ.
-	kinds  []pairKind
+	kinds []pairKind
+	// top is the level of which one domain is to hold all. Domains of four levels in it count, from the widest on. curves
+	// are those of the shapes in it.
+	top    int
 	curves map[int32]*pairCurve
 	merges int // sums that the search may still make
 	spots  [2][]Spot
@@ -139,6 +142,8 @@ func (r *Request) pairs() bool {
 func (p *pair) in(level int) outcome {
 	best, least := int32(-1), pairCost{}
 	var chosen *pairCurve
+	p.top = level
+	clear(p.curves)
 	for i := range p.tree.domains {
 		d := int32(i)
 		if p.tree.domains[d].level != level || !p.hasRoom(d) {
@@ -149,11 +154,10 @@ func (p *pair) in(level int) outcome {
 		if c == nil {
 			return gaveUp
 		}
-		if c.most[0] < p.sets[0].Count || c.most[1] < p.sets[1].Count {
+		if !c.holds(p) {
 			continue
 		}
-		is := c.costs[c.at(p.sets[0].Count, p.sets[1].Count)]
-		if !is.impossible() && (best < 0 || is.less(&least) || is == least && p.snugger(d, best)) {
+		if is := c.costs[c.at(p.sets[0].Count, p.sets[1].Count)]; best < 0 || is.less(&least) || is == least && p.snugger(d, best) {
 			best, least, chosen = d, is, c
 		}
 	}
@@ -222,12 +226,12 @@ func (p *pair) sort() {
 	known, kind := map[string]int32{}, pairKind{}
 	var key []byte
 	var left []int64
+	p.allot()
 	for rank, n := range p.s.order {
-		one := p.ix[0].slots[rank] > 0
-		if !one && p.ix[1].slots[rank] == 0 {
+		ix := p.counts(rank)
+		if ix == nil {
 			continue
 		}
-		ix := p.ix[order(!one, false)]
 		kind.late, kind.whole = ix.where[rank] > maxPack, ix.whole[rank]
 		left = n.copyLeft(left[:0], p.view)
 		if kind.packed = 0; p.s.packID < len(left) {
@@ -253,6 +257,31 @@ func (p *pair) sort() {
 	}
 }
 
+// counts is the index of a set for which a node has room; nil if it has none for either.
+func (p *pair) counts(rank int) *index {
+	for _, ix := range p.ix {
+		if ix.slots[rank] > 0 {
+			return ix
+		}
+	}
+	return nil
+}
+
+// allot makes room for the parts of all domains.
+func (p *pair) allot() {
+	count, all := make([]int, len(p.parts)), 0
+	for rank := range p.s.order {
+		if ix := p.counts(rank); ix != nil {
+			count[ix.counted[rank]]++
+			all++
+		}
+	}
+	flat := make([]pairPart, all)
+	for d, n := range count {
+		p.parts[d], flat = flat[:0:n], flat[n:]
+	}
+}
+
 // fill counts for how many pods a node has room, of which so much is left, which it takes.
 func (p *pair) fill(kind *pairKind, rank int, left []int64) {
 	few, many := p.fewer, 1-p.fewer
@@ -267,32 +296,33 @@ func (p *pair) fill(kind *pairKind, rank int, left []int64) {
 	}
 }
 
-// curve is that of a domain; nil if it takes too long.
+// curve is that of a domain; nil if it takes too long. Of a domain that is to hold all, only that of all counts.
 func (p *pair) curve(d int32) *pairCurve {
-	if c := p.curves[p.shapes[d]]; c != nil {
+	c := p.curves[p.shapes[d]]
+	if c != nil {
 		return c
 	}
-	c := newPairCurve(0, 0)
-	for _, part := range p.parts[d] {
-		var of *pairCurve
-		if part.inside >= 0 {
-			of = p.curve(part.inside)
-		} else {
-			of = p.nodeCurve(&p.kinds[part.alike])
-		}
-		if of == nil || !p.merge(c, of) {
-			return nil
+	if p.tree.domains[d].level > p.top {
+		c = p.sum(d, pairBound{})
+	} else {
+		for _, is := range p.bounds(d) { // the first with which there is a way has the least
+			if c = p.sum(d, is); c == nil || c.holds(p) {
+				break
+			}
 		}
 	}
+	if c == nil {
+		return nil
+	}
 	if level := p.tree.domains[d].level; level >= 0 {
-		at := level - max(0, len(p.tree.levels)-levelsInUse) // the narrowest levels count where there are many
+		at := level - (p.top + 1)
 		for i := range c.costs {
 			is := &c.costs[i]
 			if i == 0 || is.impossible() {
 				continue
 			}
 			a, b := int64(i)/int64(c.most[1]+1), int64(i)%int64(c.most[1]+1)
-			if at >= 0 {
+			if at >= 0 && at < levelsInUse {
 				one := uint64(1) << (levelBits * (levelsInUse - 1 - at))
 				is.domains += one
 				is.each += one * uint64(min(a, 1)+min(b, 1)) //nolint:gosec // two at most
@@ -304,6 +334,81 @@ func (p *pair) curve(d int32) *pairCurve {
 	}
 	p.curves[p.shapes[d]] = c
 	return c
+}
+
+// sum is what pods in the parts of a domain cost, in so many of them at most as a bound says.
+func (p *pair) sum(d int32, is pairBound) *pairCurve {
+	c := newPairCurve(0, 0)
+	for _, part := range p.parts[d] {
+		var of *pairCurve
+		if part.inside >= 0 {
+			of = p.curve(part.inside)
+		} else {
+			of = p.nodeCurve(&p.kinds[part.alike])
+		}
+		if of == nil || !p.merge(c, of) {
+			return nil
+		}
+		is.apply(p, c)
+	}
+	return c
+}
+
+// holds reports whether there is a way to have all pods there.
+func (c *pairCurve) holds(p *pair) bool {
+	return c.most[0] >= p.sets[0].Count && c.most[1] >= p.sets[1].Count &&
+		!c.costs[c.at(p.sets[0].Count, p.sets[1].Count)].impossible()
+}
+
+// pairBound is in how many of the domains inside another the pods are at most, and how many pods of each set one of
+// these holds at most; no bound if used is 0.
+type pairBound struct {
+	used    int64
+	largest [2]int64
+}
+
+// bounds are those to try, one after the other: the fewest domains in which each set alone has room, one more, as many
+// as there are.
+func (p *pair) bounds(d int32) []pairBound {
+	is := pairBound{}
+	for k := range p.sets {
+		var rooms []int64
+		for _, part := range p.parts[d] {
+			if part.inside < 0 { // no domain is used for what is on a node
+				return []pairBound{{}}
+			}
+			rooms = append(rooms, p.room(k, part.inside))
+		}
+		slices.SortFunc(rooms, func(a, b int64) int { return cmp.Compare(b, a) })
+		used := int64(0)
+		for left := int64(p.sets[k].Count); left > 0 && int(used) < len(rooms); used++ {
+			left -= rooms[used]
+		}
+		is.used, is.largest[k] = max(is.used, used), rooms[0]
+	}
+	more := is
+	more.used++
+	return []pairBound{is, more, {}}
+}
+
+// apply drops numbers of pods in some of the domains that those which may still be used cannot make up to all.
+func (b *pairBound) apply(p *pair, c *pairCurve) {
+	if b.used == 0 {
+		return
+	}
+	for i := range c.costs {
+		is := &c.costs[i]
+		if is.impossible() {
+			continue
+		}
+		pods := [2]int64{int64(i) / int64(c.most[1]+1), int64(i) % int64(c.most[1]+1)}
+		left := b.used - int64(is.domains>>(levelBits*(levelsInUse-1))) //nolint:gosec // a number of domains
+		for k, set := range p.sets {
+			if left < 0 || pods[k]+left*b.largest[k] < int64(set.Count) {
+				is.cost = noCost()
+			}
+		}
+	}
 }
 
 // nodeCurve is what pods on a node cost.
