@@ -244,6 +244,9 @@ func TestTwoClassesAreNearlyTheBestThereIs(t *testing.T) {
 					request.Sets = append(request.Sets, set)
 				}
 				spots, short, ok := f.s.Place(request)
+				if fits := f.s.Fits(request); fits != ok {
+					t.Errorf("tree %d: it fits: %v, and has a place: %v", seed+uint64(i), fits, ok)
+				}
 				switch {
 				case ok && !has:
 					t.Fatalf("tree %d: it has a place, and there is none", seed+uint64(i))
@@ -258,7 +261,7 @@ func TestTwoClassesAreNearlyTheBestThereIs(t *testing.T) {
 				}
 			}
 			t.Logf("%d trees from seed %d: %d gangs have no place anywhere, %d have one that was missed; %v",
-				trees, seed, none, missed, all)
+				trees, seed, none, missed, &all)
 			if most := float64(classes-1) / 100; all.mean() > most {
 				t.Errorf("gangs are in %.2f %% more domains than there must be in the mean", 100*all.mean())
 			}
@@ -266,6 +269,33 @@ func TestTwoClassesAreNearlyTheBestThereIs(t *testing.T) {
 				t.Errorf("%d of %d have no place, and there is one", missed, missed+len(all))
 			}
 		})
+	}
+}
+
+// What has a place only where both sets are placed at the same time fits, too: preemption and `why` ask for that. Here one
+// rack of 2,000 holds both, and all of them each alone and as many GPUs, so that one after the other takes too long.
+func TestFitsWhatOnlyBothAtOnceFind(t *testing.T) {
+	t.Parallel()
+	s := New(core.GPU)
+	for i := range 8000 {
+		n := machine(fmt.Sprint("node-", i), 7, core.NodeReady)
+		if i >= 7996 {
+			n = machine(fmt.Sprint("node-", i), 8, core.NodeReady)
+		}
+		n.Labels = map[string]string{"rack": fmt.Sprint(i / 4)}
+		s.Set(n)
+	}
+	topology := core.Topology{Levels: []string{"rack"}}
+	near := core.Constraints{Topology: core.TopologyRequest{Required: "rack"}}
+	r := Request{View: Free, Sets: []Set{
+		{Index: 0, Class: s.Class(gpus(2), near, topology), Count: 1, Group: "g"},
+		{Index: 1, Class: s.Class(gpus(6), near, topology), Count: 4, Group: "g"},
+	}}
+	if _, _, ok := s.Place(r); !ok {
+		t.Fatal("it has no place")
+	}
+	if !s.Fits(r) {
+		t.Error("it does not fit")
 	}
 }
 

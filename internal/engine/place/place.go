@@ -262,7 +262,10 @@ func (s *Nodes) choose(r Request, best bool) ([][]Spot, Shortage, bool) { //noli
 	switch {
 	case ok:
 	case slices.ContainsFunc(r.Sets, func(set Set) bool { return set.Class.near != nil }):
-		ok = len(r.Sets) > 1 && s.inDomains(r, turn, spots) == found
+		if len(r.Sets) > 1 {
+			is := s.inDomains(r, turn, spots)
+			ok = is == found || is == gaveUp && !best && s.pairNear(r, spots)
+		}
 	default:
 		ok = s.exact(r, turn, spots, nil) == found
 	}
