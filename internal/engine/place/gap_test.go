@@ -272,6 +272,49 @@ func TestTwoClassesAreNearlyTheBestThereIs(t *testing.T) {
 	}
 }
 
+// Of many levels the widest four in the domain that holds all count, for two sets as for one: here it is two halls with
+// four rows, or three halls with one row each.
+func TestWidestLevelsCountForTwoSets(t *testing.T) {
+	t.Parallel()
+	s := New(core.GPU)
+	levels := []string{"hall", "room", "row", "block", "rack", "chassis"}
+	row := func(hall string, row, nodes int) {
+		for i := range nodes {
+			n := machine(fmt.Sprintf("%s-%d-%d", hall, row, i), 8, core.NodeReady)
+			n.Labels = map[string]string{"hall": hall}
+			for _, level := range levels[1:] {
+				n.Labels[level] = fmt.Sprint(hall, row)
+			}
+			s.Set(n)
+		}
+	}
+	for _, hall := range []string{"a", "b"} {
+		row(hall, 1, 3)
+		row(hall, 2, 3)
+	}
+	for _, hall := range []string{"c", "d", "e"} {
+		row(hall, 1, 4)
+	}
+	near := core.Constraints{Topology: core.TopologyRequest{Preferred: "chassis"}}
+	topology := core.Topology{Levels: levels}
+	leader, worker := s.Class(gpus(8).With(core.CPU, 1), near, topology), s.Class(gpus(8), near, topology)
+	for name, sets := range map[string][]Set{
+		"one": {{Class: worker, Count: 12, Group: "g"}},
+		"two": {{Class: leader, Count: 1, Group: "g"}, {Index: 1, Class: worker, Count: 11, Group: "g"}},
+	} {
+		spots, _, ok := s.Place(Request{View: Free, Sets: sets})
+		halls := map[string]bool{}
+		for _, list := range spots {
+			for _, sp := range list {
+				halls[sp.Node.spec.Labels["hall"]] = true
+			}
+		}
+		if !ok || len(halls) != 2 {
+			t.Errorf("%s: placed: %v, in the halls %v, want two", name, ok, halls)
+		}
+	}
+}
+
 // What has a place only where both sets are placed at the same time fits, too: preemption and `why` ask for that. Here one
 // rack of 2,000 holds both, and all of them each alone and as many GPUs, so that one after the other takes too long.
 func TestFitsWhatOnlyBothAtOnceFind(t *testing.T) {
