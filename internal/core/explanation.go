@@ -142,8 +142,8 @@ const (
 	DropSelector  AdviceKind = "DropSelector"  // PodSet without the requirements in Detail
 	RaisePriority AdviceKind = "RaisePriority" // Priority
 	OtherQueue    AdviceKind = "OtherQueue"    // the LocalQueue Queue of its namespace
-	// RequireLevel is to require one domain of Level for the pods of PodSet and of those that are together with it, and
-	// not one of Instead; PreferLevel to prefer one of Level, and require none. Keys have to end first, if there are any.
+	// RequireLevel is to require one domain of Level for the pods of PodSet and of those in Detail, which are together
+	// with it, and not one of Instead; PreferLevel to prefer one of Level, and require none. Keys have to end first, if there are any.
 	RequireLevel AdviceKind = "RequireLevel"
 	PreferLevel  AdviceKind = "PreferLevel"
 	// WaitFor and those below are for others: Keys end, a node comes back, a queue

@@ -287,7 +287,8 @@ type Advice struct {
 	Pods []string `json:"pods,omitempty"`
 	// workloads to wait for, before the change helps where there is one.
 	Workloads []WorkloadReference `json:"workloads,omitempty"`
-	// detail lists taints, requirements, a gate or what is wrong with a node.
+	// detail lists taints, requirements, a gate, what is wrong with a node, or the pod sets that are together with podSet
+	// and have to be changed with it.
 	Detail []string `json:"detail,omitempty"`
 	// level of nodes of which one domain should be required (RequireLevel) or preferred (PreferLevel) for the pods, in
 	// place of instead, that of which one must hold them now.

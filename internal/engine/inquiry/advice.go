@@ -394,8 +394,10 @@ func (a *adviser) nearness(set int) {
 	if !misnamed {
 		offers = append(offers, core.Advice{Kind: core.PreferLevel, Level: level})
 	}
+	with := core.LoosenedWith(a.workload.PodSets, p.Name)
 	for i := range offers {
 		offers[i].PodSet, offers[i].Instead, offers[i].Affinity = p.Name, level, p.Topology.AnyLabel
+		offers[i].Detail = with
 		if a.try(offers[i], a.loosened(set, offers[i])) {
 			return
 		}

@@ -262,7 +262,10 @@ func (s *Nodes) choose(r Request, best bool) ([][]Spot, Shortage, bool) { //noli
 	switch {
 	case ok:
 	case slices.ContainsFunc(r.Sets, func(set Set) bool { return set.Class.near != nil }):
-		ok = len(r.Sets) > 1 && s.inDomains(r, turn, spots) == found
+		if len(r.Sets) > 1 {
+			is := s.inDomains(r, turn, spots)
+			ok = is == found || is == gaveUp && !best && s.pairNear(r, spots)
+		}
 	default:
 		ok = s.exact(r, turn, spots, nil) == found
 	}
@@ -462,16 +465,23 @@ func (s *Nodes) exact(r Request, turn []int, spots [][]Spot, within []int32) out
 
 // left is what is left of a node in a view.
 func (n *Node) left(v View) []int64 {
+	if v == After {
+		return n.free[core.Projected]
+	}
+	return n.copyLeft(make([]int64, 0, len(n.free[core.Projected])), v)
+}
+
+// copyLeft appends what is left of a node in a view.
+func (n *Node) copyLeft(to []int64, v View) []int64 {
 	projected := n.free[core.Projected]
 	if v == After {
-		return projected
+		return append(to, projected...)
 	}
 	current := n.free[core.Current]
-	left := make([]int64, min(len(current), len(projected)))
-	for i := range left {
-		left[i] = min(current[i], projected[i])
+	for i := range min(len(current), len(projected)) {
+		to = append(to, min(current[i], projected[i]))
 	}
-	return left
+	return to
 }
 
 // Holdable reports whether holds that are not booked in an account could be: their

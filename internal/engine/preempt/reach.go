@@ -78,6 +78,13 @@ func (s *Searcher) reach(r Request, set int) (out Reached, few bool) {
 func (s *Searcher) sparing(r Request) []core.SparedCount {
 	var out []core.SparedCount
 	looks := 0
+	known, must := false, false
+	mustBorrow := func() bool { // the same for all: it looks at each workload of the queue
+		if !known {
+			known, must = true, s.mustBorrow()
+		}
+		return must
+	}
 	for _, list := range s.lists {
 		for _, c := range list {
 			if c.Queue.Root() != r.Queue.Root() || c.Interrupted {
@@ -86,7 +93,7 @@ func (s *Searcher) sparing(r Request) []core.SparedCount {
 			if looks++; looks > maxSpared {
 				return nil
 			}
-			rule, own := s.Against(r, c).Rule, c.Queue == r.Queue
+			rule, own := s.against(r, c, mustBorrow).Rule, c.Queue == r.Queue
 			switch {
 			case rule == core.SparedOtherQuota:
 				continue

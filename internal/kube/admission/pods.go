@@ -28,7 +28,8 @@ type Pods struct {
 	// Bound is how many of them have a node.
 	Bound int
 	// Refused is since when the scheduler has found no place for one of them, and
-	// Why what it says; zero if all is well.
+	// Why what it says; or where it finds places for all, on which nodes refuse them for good, since when they do. Zero
+	// if all is well.
 	Refused time.Time
 	Why     string
 	// Nodes are the nodes that refuse the pods for good.
@@ -145,7 +146,7 @@ func PodsNow(ctx context.Context, live client.Reader, namespace, workload string
 
 // CountPods is what the pods of one Workload say about it.
 func CountPods(pods []corev1.Pod) Pods {
-	out := Pods{Of: map[kueue.PodSetReference]int{}}
+	out, told := Pods{Of: map[kueue.PodSetReference]int{}}, time.Time{}
 	for i := range pods {
 		p := &pods[i]
 		if !convert.PodState(p).HoldsQuota() {
@@ -160,6 +161,9 @@ func CountPods(pods []corev1.Pod) Pods {
 			out.Bound++
 		}
 		out.Nodes = append(out.Nodes, convert.PodRefusals(p)...)
+		if since := convert.RefusedSince(p); !since.IsZero() && (told.IsZero() || since.Before(told)) {
+			told = since
+		}
 		since, why := refused(p)
 		if strings.Contains(why, convert.PlaceKept) {
 			out.Behind = true
@@ -168,6 +172,9 @@ func CountPods(pods []corev1.Pod) Pods {
 		if !since.IsZero() && (out.Refused.IsZero() || since.Before(out.Refused)) {
 			out.Refused, out.Why = since, why
 		}
+	}
+	if out.Refused.IsZero() { // a pod that could not be bound to its node is not unschedulable
+		out.Refused = told
 	}
 	return out
 }

@@ -569,6 +569,9 @@ func podCount(c kueue.TopologyAssignmentSlicePodCounts, i int) int32 {
 	return 0
 }
 
+// longestEnd is how long what names begin or end with may be, by the schema of Workloads.
+const longestEnd = 63
+
 // compressed are names without what all of them begin and end with. Something is left of each.
 func compressed(names []string) *kueue.TopologyAssignmentSliceLevelIndividualValues {
 	out := &kueue.TopologyAssignmentSliceLevelIndividualValues{Roots: names}
@@ -587,8 +590,8 @@ func compressed(names []string) *kueue.TopologyAssignmentSliceLevelIndividualVal
 			after--
 		}
 	}
-	before = min(before, max(0, shortest-1))
-	after = min(after, max(0, shortest-1-before))
+	before = min(before, max(0, shortest-1), longestEnd)
+	after = min(after, max(0, shortest-1-before), longestEnd)
 	if before > 0 {
 		out.Prefix = new(first[:before])
 	}

@@ -452,10 +452,14 @@ func TestNamesOfNodesAreWrittenOnce(t *testing.T) {
 	for i := range many {
 		many[i] = core.Place{Node: fmt.Sprintf("gpu-h100-%05d.cluster.example.com", i), Count: 8}
 	}
+	long := strings.Repeat("a", 63)
 	for name, tc := range map[string]struct {
 		places         []core.Place
 		prefix, suffix string
 	}{
+		"longer than the schema has it": {
+			[]core.Place{{Node: long + "bc1de" + long, Count: 1}, {Node: long + "bc2de" + long, Count: 1}}, long, long,
+		},
 		"one":                 {[]core.Place{{Node: "node-1", Count: 1}}, "", ""},
 		"nothing alike":       {[]core.Place{{Node: "a", Count: 1}, {Node: "b", Count: 2}}, "", ""},
 		"a number":            {[]core.Place{{Node: "node-1", Count: 1}, {Node: "node-2", Count: 1}}, "node-", ""},

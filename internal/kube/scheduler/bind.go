@@ -40,18 +40,32 @@ func (p *gangPlugin) Bind(
 	case err != nil || live.UID != pod.UID || live.DeletionTimestamp != nil:
 	case live.Spec.NodeName == node:
 		return nil
-	case live.Spec.NodeName == "" && refusedForGood(status.AsError()) && p.refused != nil:
-		set, f := gang.SetOf(p.reservations.look(k).gang, pod), found{}
-		f.add(set, node, boundTo(p.reservations.look(k).members, set, node), defaultbinder.Name, status.Message())
+	case live.Spec.NodeName == "" && refusedForGood(status.AsError()) && p.refused != nil &&
+		p.reservations.unbindable(k, pod.UID, node) >= patience(defaultbinder.Name):
+		v, f := p.reservations.look(k), found{}
+		set := gang.SetOf(v.gang, pod)
+		f.add(set, node, v.shownOn(set, node), defaultbinder.Name, status.Message())
 		p.refused(pod, f)
 	}
 	return status
 }
 
-// refusedForGood reports whether the API server would refuse to bind a pod that is there to that node again: a rule of
-// the cluster has something against it, or the node is gone. It is told like a node's own refusal (refusal.go): the
-// plan is called back, those of the gang that are bound included, and the next one leaves the node out. That this
-// process may bind nothing at all, or that the namespace ends, says nothing about the node.
+// shownOn counts the pods of a set that the API shows on a node: a pod that is about to be bound has it reserved, and
+// so would count as one that the node took.
+func (v view) shownOn(set, node string) int32 {
+	n := int32(0)
+	for i, m := range v.members {
+		if m.Set == set && v.pods[i].Spec.NodeName == node {
+			n++
+		}
+	}
+	return n
+}
+
+// refusedForGood reports whether the API server would probably refuse to bind a pod that is there to that node again:
+// a rule of the cluster has something against it, such as a webhook. (The API server itself does not look at the node.)
+// If it goes on to, it is told like a node's own refusal (refusal.go): the plan is called back, and the next one leaves
+// the node out. That this process may bind nothing at all, or that the namespace ends, says nothing about the node.
 func refusedForGood(err error) bool {
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):

@@ -145,8 +145,8 @@ func TestBindThatIsRefusedForGoodIsTold(t *testing.T) {
 			waiting,
 			"node n1 is for others",
 		},
-		"the node is gone": {
-			"it does not come back for this pod",
+		"a webhook does not find what it asks for": {
+			"it would not again",
 			apierrors.NewNotFound(corev1.Resource("nodes"), "n1"), waiting, `nodes "n1" not found`,
 		},
 		"it is invalid": {
@@ -179,15 +179,32 @@ func TestBindThatIsRefusedForGoodIsTold(t *testing.T) {
 				reservations: d.Reservations,
 				refused:      func(_ *corev1.Pod, f found) { told = f },
 			}
-			if p.Bind(t.Context(), nil, waiting, "n1").IsSuccess() {
-				t.Error("it counts as bound")
+			bind := func(node string) {
+				d.reserve(k, waiting.UID, node)
+				if p.Bind(t.Context(), nil, waiting, node).IsSuccess() {
+					t.Error("it counts as bound")
+				}
+				d.release(k, waiting.UID)
 			}
+			bind("n0") // by an earlier plan
+			for range 2 {
+				d.now = d.now.Add(settles - time.Millisecond)
+				if bind("n1"); len(told.refusals) > 0 {
+					t.Errorf("told %+v at once: a webhook may be about to know better", told.refusals)
+				}
+				p.reservations.undisputed(k) // as the nodes say, before each attempt
+			}
+			d.now = d.now.Add(time.Millisecond)
+			bind("n1")
 			switch {
 			case c.told == "" && len(told.refusals) > 0:
 				t.Errorf("told %+v: %s", told.refusals, c.why)
 			case c.told != "" && (len(told.refusals) != 1 || told.refusals[0].Node != "n1" || told.refusals[0].Most != 1 ||
 				!strings.Contains(told.refusals[0].Why, c.told)):
 				t.Errorf("told %+v, want that n1 takes the one that it has, and %q", told.refusals, c.told)
+			}
+			if d.forget(k, waiting.UID); len(d.runs) > 0 {
+				t.Error("it is remembered when the pod is gone")
 			}
 		})
 	}

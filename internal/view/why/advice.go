@@ -38,6 +38,9 @@ func adviceText(a visibility.Advice, x *visibility.Explanation) string {
 	case core.Tolerate:
 		return fmt.Sprintf("tolerate %s%s%s", strings.Join(a.Detail, " and "), of, flavorText(a))
 	case core.RequireLevel, core.PreferLevel:
+		if len(a.Detail) > 0 {
+			of = " in pod sets " + strings.Join(append([]string{a.PodSet}, a.Detail...), " and ")
+		}
 		return otherLevel(&a, of)
 	case core.DropSelector:
 		return fmt.Sprintf("leave out the requirement %s%s%s", strings.Join(a.Detail, " and "), of, flavorText(a))

@@ -46,6 +46,8 @@ type facts struct {
 	domains setDomains
 	// unwatched: nothing tells when the PodGroup, by which the pods are one unit, changes.
 	unwatched bool
+	// podGroup is what was read of it.
+	podGroup livePodGroup
 	// keepsDone: pods that are done keep their quota until the end.
 	keepsDone bool
 	lifecycle workloadlifecycle.Config

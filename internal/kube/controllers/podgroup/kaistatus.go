@@ -134,10 +134,13 @@ func (r *reconciler) tellKAI(
 		}
 		return 0, fmt.Errorf("find PodGroups of %s: %w", kind.Group, err)
 	}
-	o := &unstructured.Unstructured{}
-	o.SetGroupVersionKind(mapping.GroupVersionKind)
-	if err := r.Live.Get(ctx, unit, o); err != nil {
-		return look, client.IgnoreNotFound(err)
+	o, err := s.podGroup.read(ctx, r.Live, unit, mapping.GroupVersionKind)
+	if apierrors.IsNotFound(err) {
+		r.toldKAI.Store(unit, toldKAI{is: is, at: s.now, looked: s.now}) // one that is made is another
+		return look, nil
+	}
+	if err != nil {
+		return look, err
 	}
 	if was && last.is == is && last.uid == o.GetUID() {
 		last.looked = s.now
