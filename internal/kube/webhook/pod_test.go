@@ -286,23 +286,14 @@ func TestPodsOfAComputeDomainGetTheirClaim(t *testing.T) {
 	if spec, _ := r.Object["spec"].(map[string]any); spec["unknownField"] != "stays" {
 		t.Error("what is not known here does not stay")
 	}
-	mutating, _ := webhook.Configurations(
-		kinds.All(),
-		webhook.AtURL("https://127.0.0.1:1/", nil),
-		jobs.SchedulerNames(),
-	)
-	i := slices.IndexFunc(
-		mutating.Webhooks,
-		func(h admissionregistrationv1.MutatingWebhook) bool { return h.Name == "mpoddomain.team.mlbatch.dev" },
-	)
-	hook := mutating.Webhooks[i]
-	asked := &admissionregistrationv1.ValidatingWebhook{Name: "x", MatchConditions: hook.MatchConditions}
+	asked := hookNamed(t, "mpoddomain.team.mlbatch.dev")
 	for notes, want := range map[string]bool{domain: true, workloadNote: false} {
 		if got := called(t, asked, written(t, "", jobController, "", part(notes), "")); got != want {
 			t.Errorf("a pod with %s: called is %v", notes, got)
 		}
 	}
-	if *hook.FailurePolicy != admissionregistrationv1.Fail {
+	domains := mutatingNamed(t, "mpoddomain.team.mlbatch.dev", jobs.SchedulerNames())
+	if *domains.FailurePolicy != admissionregistrationv1.Fail {
 		t.Error("a pod without its claim would run without the memory of the others")
 	}
 	forged := send(
@@ -370,19 +361,7 @@ func TestPodsAreToldByAFile(t *testing.T) {
 	) {
 		t.Errorf("nobody asked, and the pod is %+v", got)
 	}
-	mutating, _ := webhook.Configurations(
-		kinds.All(),
-		webhook.AtURL("https://127.0.0.1:1/", nil),
-		jobs.SchedulerNames(),
-	)
-	i := slices.IndexFunc(
-		mutating.Webhooks,
-		func(h admissionregistrationv1.MutatingWebhook) bool { return h.Name == "mpodnotice.team.mlbatch.dev" },
-	)
-	asked := &admissionregistrationv1.ValidatingWebhook{
-		Name:            "x",
-		MatchConditions: mutating.Webhooks[i].MatchConditions,
-	}
+	asked := hookNamed(t, "mpodnotice.team.mlbatch.dev")
 	for notes, want := range map[string]bool{told: true, workloadNote: false} {
 		if got := called(t, asked, written(t, "", jobController, "", part(notes, ""), "")); got != want {
 			t.Errorf("a pod with %s: called is %v", notes, got)
@@ -421,20 +400,8 @@ func TestPodsOfJobsNameTheirPodGroup(t *testing.T) {
 			t.Errorf("a pod with %q names %q, want %q", spec, got, want)
 		}
 	}
-	mutating, _ := webhook.Configurations(
-		kinds.All(),
-		webhook.AtURL("https://127.0.0.1:1/", nil),
-		jobs.SchedulerNames(),
-	)
 	for _, name := range []string{"mpodgroup.team.mlbatch.dev", "mpodgroup.queued.mlbatch.dev"} {
-		i := slices.IndexFunc(
-			mutating.Webhooks,
-			func(h admissionregistrationv1.MutatingWebhook) bool { return h.Name == name },
-		)
-		asked := &admissionregistrationv1.ValidatingWebhook{
-			Name:            "x",
-			MatchConditions: mutating.Webhooks[i].MatchConditions,
-		}
+		asked := hookNamed(t, name)
 		for notes, want := range map[string]bool{noted: true, workloadNote: false} {
 			if got := called(t, asked, written(t, "", jobController, "", part(notes, ""), "")); got != want {
 				t.Errorf("%s, a pod with %s: called is %v", name, notes, got)
@@ -475,19 +442,8 @@ func TestPodsOfGroupsNameTheirPodGroup(t *testing.T) {
 
 // Pods that mlbatch's scheduler binds cost no call more.
 func TestPodPlaceConditions(t *testing.T) {
-	mutating, _ := webhook.Configurations(
-		kinds.All(),
-		webhook.AtURL("https://127.0.0.1:1/", nil),
-		jobs.SchedulerNames(),
-	)
-	i := slices.IndexFunc(
-		mutating.Webhooks,
-		func(h admissionregistrationv1.MutatingWebhook) bool { return h.Name == "mpodplace.team.mlbatch.dev" },
-	)
-	hook := &admissionregistrationv1.ValidatingWebhook{
-		Name:            "x",
-		MatchConditions: mutating.Webhooks[i].MatchConditions,
-	}
+	const place = "mpodplace.team.mlbatch.dev"
+	hook := hookNamed(t, place)
 	for name, tc := range map[string]struct {
 		notes, spec string
 		want        bool
@@ -512,15 +468,15 @@ func TestPodPlaceConditions(t *testing.T) {
 		}
 	}
 	for _, names := range [][]string{nil, {"mine"}} { // they are somebody else's where mlbatch's scheduler has other names, or does not run
-		others, _ := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1/", nil), names)
-		hook.MatchConditions = others.Webhooks[i].MatchConditions
+		hook.MatchConditions = mutatingNamed(t, place, names).MatchConditions
 		is := podText("blue", "kueue.x-k8s.io/podset: main", workloadNote, ownedBy("Job"), "schedulerName: sakkara")
 		if !called(t, hook, written(t, "", jobController, "", is, "")) {
 			t.Errorf("of a scheduler named %v: pods of Sakkara are not looked at", names)
 		}
 	}
 	part := labels.Set{"kueue.x-k8s.io/podset": "main"}
-	if s := mutating.Webhooks[i].ObjectSelector; !selects(t, s, part) || selects(t, s, labels.Set{"app": "a"}) {
+	if s := mutatingNamed(t, place, jobs.SchedulerNames()).ObjectSelector; !selects(t, s, part) ||
+		selects(t, s, labels.Set{"app": "a"}) {
 		t.Error("it is about pods that say which part of their job they are, and no others")
 	}
 }
