@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mlbatch/mlbatch/internal/sim/goodput"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
 // runGoodput plays ways to recover from failures. Stopped early, it prints what there is, and says so.
@@ -20,6 +21,9 @@ func (s *simulation) runGoodput(cmd *cobra.Command) error {
 		return err
 	}
 	rows, stopped := goodput.Table(cmd.Context(), failures)
+	if cmd.Context().Err() != nil {
+		stopped = fmt.Errorf("stopped early, after %s: these are the results so far", words.Count(len(rows), "row"))
+	}
 	switch {
 	case len(rows) == 0:
 		return stopped
