@@ -95,7 +95,7 @@ func lentAndComing(at core.FlavorResource, queues []ClusterQueue) (lent, coming 
 
 // stateOf is the worst that is so of a capacity, and since when: something is lost, too little is there, quotas are cut
 // for that.
-func stateOf(lost, short time.Time, cut bool) (string, *time.Time) { //nolint:revive // a fact
+func stateOf(lost, short time.Time, cut bool) (string, *time.Time) {
 	switch {
 	case !short.IsZero() && cut:
 		return CapacityCut, &short
