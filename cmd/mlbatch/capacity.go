@@ -30,7 +30,7 @@ func newCapacityCommand() *cobra.Command {
 	var c capacityFlags
 	list := &readCommand{
 		formats: []string{"json", "yaml"}, columns: true,
-		sortBy: byColumn, sorts: titles(cli.CapacityColumns(true, true)), bare: withoutTitles,
+		sortBy: byColumn, sorts: capacityTitles(), bare: withoutTitles,
 		flags: c.flags, check: c.check, read: c.read,
 	}
 	return list.command(&cobra.Command{
@@ -106,9 +106,9 @@ func (c *capacityFlags) flags(cmd *cobra.Command) {
 // mostGPUsPerPod is more than any node has.
 const mostGPUsPerPod = 1024
 
-func (c *capacityFlags) check(*query) error {
-	if err := c.checkFlavors(); err != nil {
-		return err
+func (c *capacityFlags) check(q *query) error {
+	if c.flavors {
+		return checkFlavors(q)
 	}
 	c.sizes, c.pods = nil, nil
 	for _, pods := range c.gangs {

@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
@@ -12,14 +12,21 @@ import (
 )
 
 // checkFlavors refuses what says which gangs are asked about beside --flavors, which asks about none.
-func (c *capacityFlags) checkFlavors() error {
-	if c.flavors &&
-		(c.namespace != "" || c.queue != "" || c.level != "" || c.resource != "" || c.priority != "") {
-		return errors.New(
-			"--flavors asks about no gangs: leave out -n, -q, --level, --resource and --priority-class",
-		)
+func checkFlavors(q *query) error {
+	names := []string{"namespace", "queue", "gpus-per-pod", "pods", "level", "resource", "priority-class"}
+	for _, name := range names {
+		if q.cmd.Flags().Changed(name) {
+			return fmt.Errorf("--flavors asks about no gangs: leave out --%s", name)
+		}
 	}
 	return nil
+}
+
+// capacityTitles are the columns of gangs, and those that flavors have besides.
+func capacityTitles() []string {
+	all := slices.Concat(titles(cli.CapacityColumns(true, true)), titles(cli.FlavorColumns(time.Time{})))
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // readFlavors says how the capacity of flavors stands.

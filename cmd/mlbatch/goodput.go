@@ -5,29 +5,39 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/mlbatch/mlbatch/internal/sim/goodput"
+	"github.com/mlbatch/mlbatch/internal/words"
 )
 
-// runGoodput plays ways to recover from failures.
+// runGoodput plays ways to recover from failures. Stopped early, it prints what there is, and says so.
 func (s *simulation) runGoodput(cmd *cobra.Command) error {
-	failures := goodput.Stated()
-	if s.failures != "" {
-		var err error
-		if failures, err = readFailures(s.failures); err != nil {
-			return err
-		}
-	}
-	rows, err := goodput.Table(failures)
+	failures, err := s.listOfFailures()
 	if err != nil {
 		return err
 	}
-	if s.output == "json" {
-		return printJSON(cmd.OutOrStdout(), rows)
+	rows, stopped := goodput.Table(cmd.Context(), failures)
+	if cmd.Context().Err() != nil {
+		stopped = fmt.Errorf("stopped early, after %s: these are the results so far", words.Count(len(rows), "row"))
 	}
-	return goodput.Print(cmd.OutOrStdout(), failures, rows)
+	switch {
+	case len(rows) == 0:
+		return stopped
+	case s.output == "json":
+		return errors.Join(printJSON(cmd.OutOrStdout(), rows), stopped)
+	}
+	return errors.Join(goodput.Print(cmd.OutOrStdout(), failures, rows), stopped)
+}
+
+func (s *simulation) listOfFailures() ([]goodput.Failure, error) {
+	if s.failures == "" {
+		return goodput.Stated()
+	}
+	return readFailures(s.failures)
 }
 
 func readFailures(name string) ([]goodput.Failure, error) {
@@ -44,15 +54,27 @@ func readFailures(name string) ([]goodput.Failure, error) {
 }
 
 // completeGoodput checks that nothing is asked for beside it.
-func (s *simulation) completeGoodput(args []string) error {
-	switch {
-	case s.failures != "" && !s.goodput:
+func (s *simulation) completeGoodput(cmd *cobra.Command, args []string) error {
+	if s.failures != "" && !s.goodput {
 		return errors.New("--failures is the list of --goodput: give both")
-	case !s.goodput:
+	}
+	if !s.goodput {
 		return nil
-	case len(args) > 0 || s.trace != "" || s.flights != "" || len(s.compare) > 0 || s.seed != 0 || s.example ||
-		s.check || s.csv != "" || s.svg != "" || s.html != "":
-		return errors.New("--goodput has a world of its own: only --failures and -o json go with it")
+	}
+	var other []string
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		switch f.Name {
+		case "goodput", "failures", "output", "quiet":
+		default:
+			other = append(other, "--"+f.Name)
+		}
+	})
+	switch other = append(other, args...); {
+	case len(other) > 0:
+		return fmt.Errorf(
+			"--goodput has a world of its own: only --failures and -o json go with it, not %s",
+			strings.Join(other, ", "),
+		)
 	case s.output != "" && s.output != "json":
 		return fmt.Errorf("-o %s is not known: use json", s.output)
 	}

@@ -40,6 +40,8 @@ type installFlags struct {
 	output    string
 	agent     bool
 	timeout   time.Duration
+
+	planned *rollout.Installation
 }
 
 func (i *installFlags) flags(f *pflag.FlagSet) {
@@ -53,6 +55,15 @@ func (i *installFlags) valueFlags(f *pflag.FlagSet) {
 		"`image` of mlbatch (default localhost/mlbatch, of the version of this program: what make images writes)")
 	f.BoolVar(&i.agent, "agent", false,
 		"install agents that look after the health of nodes, one on each, as the value agent.enabled does")
+}
+
+// prepare plans what is to be installed, before a cluster is asked. What is wrong with values is no mistake in the
+// command line.
+func (i *installFlags) prepare() (err error) {
+	if i.planned, err = i.plan(); err != nil {
+		return exitError{exitFailure, err}
+	}
+	return nil
 }
 
 // plan is what is to be installed.
@@ -229,17 +240,17 @@ func (i *installCommand) check() error {
 	if i.into != "" {
 		return nil
 	}
-	return cmp.Or((&making{output: i.output, dryRun: i.dryRun}).check(), knownChecks(i.ignore))
+	if err := cmp.Or((&making{output: i.output, dryRun: i.dryRun}).check(), knownChecks(i.ignore)); err != nil {
+		return err
+	}
+	return i.prepare()
 }
 
 func (i *installCommand) install(ctx context.Context) error {
 	if i.into != "" {
 		return writeCharts(i.cmd, i.into)
 	}
-	p, err := i.plan()
-	if err != nil {
-		return err
-	}
+	p := i.planned
 	if i.dryRun == dryRunClient {
 		return printStages(i.out, i.output, p)
 	}
@@ -427,10 +438,10 @@ func newUpgradeCommand() *cobra.Command {
 			if !check {
 				return errors.New("say --check to see what changes; mlbatch install makes the changes")
 			}
-			if !slices.Contains([]string{"", "yaml", "json"}, i.output) {
-				return fmt.Errorf("-o %s is not known: use yaml or json", i.output)
+			if err := knownFormat(i.output, "yaml", "json"); err != nil {
+				return err
 			}
-			return nil
+			return i.prepare()
 		},
 		do: i.compare,
 	}.command(&cobra.Command{
@@ -456,10 +467,7 @@ Exit code: 0 if nothing would change, 1 if something would, or if it cannot be t
 
 // compare says what installing would change.
 func (i *installFlags) compare(ctx context.Context) error {
-	p, err := i.plan()
-	if err != nil {
-		return err
-	}
+	p := i.planned
 	ctx, cancel := context.WithTimeout(ctx, i.timeout)
 	defer cancel()
 	x, err := i.cluster()

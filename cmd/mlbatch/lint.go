@@ -82,6 +82,9 @@ func ruleNames() []string {
 
 // check finds mistakes in what was typed.
 func (l *lintFlags) check() error {
+	if len(l.files) == 0 {
+		return errNoManifests
+	}
 	for _, name := range l.disabled {
 		if slices.Contains(ruleNames(), name) {
 			continue

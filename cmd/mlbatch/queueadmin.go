@@ -153,7 +153,7 @@ func (q *newQueue) checkLocal() (err error) {
 func (q *newQueue) createLocal(ctx context.Context) error {
 	if !q.anyQueue {
 		if _, err := admin.ClusterQueue(ctx, q.c, q.clusterQueue); err != nil {
-			return q.unreachable(fmt.Errorf("%w; --ignore-unknown-cq makes it anyway", err))
+			return fmt.Errorf("%w; --ignore-unknown-cq makes it anyway", err)
 		}
 	}
 	return q.create(ctx, q.localQueue, nil)

@@ -89,7 +89,7 @@ there is so far is printed, and the exit code is 1.`,
 			if cmd.Flags().Changed("seed") && s.seed == 0 {
 				return usageError{errors.New("--seed 0: must be at least 1; leave it out for the world's own")}
 			}
-			if err := s.completeGoodput(args); err != nil {
+			if err := s.completeGoodput(cmd, args); err != nil {
 				return usageError{err}
 			}
 			if s.goodput {

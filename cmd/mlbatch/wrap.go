@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -104,11 +105,14 @@ func readDocuments(in io.Reader, files []string) ([]manifest.Document, error) {
 	return readDocumentsBut(in, files, nil)
 }
 
+// errNoManifests is a command line that names none.
+var errNoManifests = usageError{errors.New("say which manifests: -f FILE, or -f - for standard input")}
+
 // readDocumentsBut is readDocuments that goes on after files of a folder that cannot be read: pass is
 // told of them. nil stops at the first.
 func readDocumentsBut(in io.Reader, files []string, pass func(error)) ([]manifest.Document, error) {
 	if len(files) == 0 {
-		return nil, usagef("say which manifests: -f FILE, or -f - for standard input")
+		return nil, errNoManifests
 	}
 	var out []manifest.Document
 	for _, name := range files {

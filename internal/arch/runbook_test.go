@@ -8,7 +8,7 @@ import (
 )
 
 // TestWarningsAreInTheRunbook: docs/runbook.md has a row for each event that warns, as docs/look.md lists them, for each
-// reason to wait, to be evicted and of attempts to end, and for each of its own alerts.
+// reason to wait, to be evicted and of attempts to end, and for each of its own alerts; each in the chapter of its kind.
 func TestWarningsAreInTheRunbook(t *testing.T) {
 	page := read(t, root, "docs", "runbook.md")
 	wanted := map[string][]string{}
@@ -37,25 +37,40 @@ func TestWarningsAreInTheRunbook(t *testing.T) {
 			}
 		}
 	}
-	least := map[string]int{
-		"an event that warns":     30,
-		"a reason to wait":        11,
-		"a category":              14,
-		"an alert":                8,
-		"a reason of a condition": 14,
+	least := map[string]struct {
+		count   int
+		chapter string
+	}{
+		"an event that warns":     {30, "Warning events"},
+		"a reason to wait":        {11, "Why a job waits"},
+		"a category":              {14, "Why attempts end"},
+		"an alert":                {8, "Alerts"},
+		"a reason of a condition": {14, "Why a job was evicted"},
 	}
 	for what, reasons := range wanted {
-		if len(reasons) < least[what] {
+		if len(reasons) < least[what].count {
 			t.Errorf("only %d of %q were found: they are written in another way", len(reasons), what)
 		}
+		chapter := chapterOf(t, page, least[what].chapter)
 		for _, reason := range reasons {
-			if !slices.ContainsFunc(strings.Split(page, "\n"), func(line string) bool {
+			if !slices.ContainsFunc(strings.Split(chapter, "\n"), func(line string) bool {
 				return entry(line, reason)
 			}) {
-				t.Errorf("docs/runbook.md says nothing of %s, %s", reason, what)
+				t.Errorf("docs/runbook.md, %q, says nothing of %s, %s", least[what].chapter, reason, what)
 			}
 		}
 	}
+}
+
+// chapterOf is what stands below a heading of the second level, up to the next.
+func chapterOf(t *testing.T, page, heading string) string {
+	t.Helper()
+	_, rest, found := strings.Cut(page, "\n## "+heading+"\n")
+	if !found {
+		t.Fatalf("there is no chapter %q", heading)
+	}
+	chapter, _, _ := strings.Cut(rest, "\n## ")
+	return chapter
 }
 
 // entry reports whether a line of the runbook is about a reason: a row that begins with it, or the sentence on a condition.

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"github.com/mlbatch/mlbatch/internal/view"
 )
 
@@ -12,23 +14,28 @@ func FlavorColumns(now time.Time) []Column[view.FlavorCapacity] {
 	text := func(title string, rank int, of func(view.FlavorCapacity) string) Column[view.FlavorCapacity] {
 		return Column[view.FlavorCapacity]{Title: title, Rank: rank, Text: of}
 	}
+	amount := func(title string, rank int, of func(view.FlavorCapacity) string) Column[view.FlavorCapacity] {
+		c := text(title, rank, of)
+		c.Less = func(a, b view.FlavorCapacity) int { return compareQuantities(of(a), of(b)) }
+		return c
+	}
 	return []Column[view.FlavorCapacity]{
 		text("FLAVOR", 0, func(r view.FlavorCapacity) string { return r.Flavor }),
 		text("RESOURCE", 0, func(r view.FlavorCapacity) string { return r.Resource }),
-		text("PLANNED", 2, func(r view.FlavorCapacity) string { return r.Planned }),
-		text("PRESENT", 3, func(r view.FlavorCapacity) string { return r.Present }),
-		text("HEALTHY", 0, func(r view.FlavorCapacity) string { return r.Healthy }),
-		text("PROMISED", 0, func(r view.FlavorCapacity) string { return r.Promised }),
-		text("SLACK", 0, func(r view.FlavorCapacity) string { return r.Slack }),
-		text("LENT", 1, func(r view.FlavorCapacity) string { return r.Lent }),
-		text("SPARE NODES", 2, func(r view.FlavorCapacity) string {
+		amount("PLANNED", 2, func(r view.FlavorCapacity) string { return r.Planned }),
+		amount("PRESENT", 3, func(r view.FlavorCapacity) string { return r.Present }),
+		amount("HEALTHY", 0, func(r view.FlavorCapacity) string { return r.Healthy }),
+		amount("PROMISED", 0, func(r view.FlavorCapacity) string { return r.Promised }),
+		amount("SLACK", 0, func(r view.FlavorCapacity) string { return r.Slack }),
+		amount("LENT", 1, func(r view.FlavorCapacity) string { return r.Lent }),
+		amount("SPARE NODES", 2, func(r view.FlavorCapacity) string {
 			if r.Spares == 0 {
 				return ""
 			}
 			return strconv.Itoa(r.Spares)
 		}),
-		text("ON ITS WAY", 4, func(r view.FlavorCapacity) string { return r.OnItsWay }),
-		text("ON DEMAND", 5, func(r view.FlavorCapacity) string { return r.OnDemand }),
+		amount("ON ITS WAY", 4, func(r view.FlavorCapacity) string { return r.OnItsWay }),
+		amount("ON DEMAND", 5, func(r view.FlavorCapacity) string { return r.OnDemand }),
 		{Title: "STATE", State: true, Text: func(r view.FlavorCapacity) string { return r.State }},
 		AgeColumn(
 			Column[view.FlavorCapacity]{Title: "SINCE", Rank: 1},
@@ -36,4 +43,19 @@ func FlavorColumns(now time.Time) []Column[view.FlavorCapacity] {
 			func(r view.FlavorCapacity) *time.Time { return r.Since },
 		),
 	}
+}
+
+// compareQuantities compares quantities as such; what is none, as nothing is, is least.
+func compareQuantities(a, b string) int {
+	x, err := resource.ParseQuantity(a)
+	y, err2 := resource.ParseQuantity(b)
+	switch {
+	case err != nil && err2 != nil:
+		return 0
+	case err != nil:
+		return -1
+	case err2 != nil:
+		return 1
+	}
+	return x.Cmp(y)
 }

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -51,55 +50,59 @@ func CapacityOf(flavors []kueue.ResourceFlavor, queues []ClusterQueue) []FlavorC
 		for _, c := range convert.Capacities(&flavors[i]) {
 			at := core.FlavorResource{Flavor: flavors[i].Name, Resource: c.Resource}
 			text := func(a core.Amount) string { return AmountText(c.Resource, a) }
-			var lent, coming core.Amount
-			for j := range queues {
-				q := &queues[j]
-				coming = coming.Add(max(0, q.Reserved[at].Sub(q.Used[at])))
-				for _, f := range q.Flavors {
-					for _, own := range f.Quotas {
-						if f.Flavor == at.Flavor && own.Resource == at.Resource {
-							lent = lent.Add(q.Borrowed(own, q.Reserved[at]))
-						}
-					}
-				}
-			}
+			lent, coming := lentAndComing(at, queues)
 			row := FlavorCapacity{
 				Flavor: at.Flavor, Resource: at.Resource,
 				Planned: text(c.Planned), Present: text(c.Present), Healthy: text(c.Healthy),
 				Promised: text(c.Promised), Slack: text(c.Slack()), Lent: text(lent), Spares: c.Spares,
-				State: CapacityOK,
 			}
 			if c.OnDemand {
 				coming = min(coming, max(0, c.Planned.Sub(c.Present)))
 				row.OnItsWay, row.OnDemand = text(coming), text(max(0, c.Planned.Sub(c.Present).Sub(coming)))
 			}
-			since := c.LostSince
-			switch {
-			case !c.ShortSince.IsZero() && c.Cut:
-				row.State, since = CapacityCut, c.ShortSince
-			case !c.ShortSince.IsZero():
-				row.State, since = CapacityShort, c.ShortSince
-			case !c.LostSince.IsZero():
-				row.State = CapacityLost
-			}
-			if !since.IsZero() {
-				row.Since = &since
-			}
+			row.State, row.Since = stateOf(c.LostSince, c.ShortSince, c.Cut)
 			out = append(out, row)
 		}
 	}
-	other := func(r FlavorCapacity) int {
-		if IsGPU(r.Resource) {
-			return 0
-		}
-		return 1
-	}
 	slices.SortFunc(out, func(a, b FlavorCapacity) int {
-		return cmp.Or(
-			cmp.Compare(a.Flavor, b.Flavor),
-			cmp.Compare(other(a), other(b)),
-			cmp.Compare(a.Resource, b.Resource),
+		return gpusFirst(
+			core.FlavorResource{Flavor: a.Flavor, Resource: a.Resource},
+			core.FlavorResource{Flavor: b.Flavor, Resource: b.Resource},
 		)
 	})
 	return out
+}
+
+// lentAndComing is what queues use of a resource of a flavor that is not their own, and what they have reserved and do
+// not use yet.
+func lentAndComing(at core.FlavorResource, queues []ClusterQueue) (lent, coming core.Amount) {
+	for i := range queues {
+		q := &queues[i]
+		coming = coming.Add(max(0, q.Reserved[at].Sub(q.Used[at])))
+		for _, f := range q.Flavors {
+			if f.Flavor != at.Flavor {
+				continue
+			}
+			for _, own := range f.Quotas {
+				if own.Resource == at.Resource {
+					lent = lent.Add(q.Borrowed(own, q.Reserved[at]))
+				}
+			}
+		}
+	}
+	return lent, coming
+}
+
+// stateOf is the worst that is so of a capacity, and since when: something is lost, too little is there, quotas are cut
+// for that.
+func stateOf(lost, short time.Time, cut bool) (string, *time.Time) {
+	switch {
+	case !short.IsZero() && cut:
+		return CapacityCut, &short
+	case !short.IsZero():
+		return CapacityShort, &short
+	case !lost.IsZero():
+		return CapacityLost, &lost
+	}
+	return CapacityOK, nil
 }

@@ -152,7 +152,7 @@ func TestRefusedBindOfOnePodIsDue(t *testing.T) {
 		},
 		"nothing is told": {[]corev1.Pod{pod("a", "n1"), pod("b", "", failed)}, -1},
 	} {
-		is := count(c.pods)
+		is := CountPods(c.pods)
 		left, due := workloadlifecycle.Refused{
 			Nodes: is.Nodes, Why: is.Why, Since: is.Refused, Ran: is.Bound > 0,
 		}.Due(at)

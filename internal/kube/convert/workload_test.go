@@ -483,7 +483,7 @@ func TestNamesOfNodesAreWrittenOnce(t *testing.T) {
 			t.Errorf("%s: read as (-want +got):\n%s", name, diff)
 		}
 		text, err := json.Marshal(at)
-		if err != nil || len(text) > 50_000 { // 195,000 with whole names
+		if err != nil || len(text) > 41_000 { // 185,000 with whole names
 			t.Errorf("%s: %d bytes, %v", name, len(text), err)
 		}
 	}

@@ -83,16 +83,25 @@ func editOf(d admission.Decoder, req admission.Request, into runtime.Object) (*e
 
 // set writes a value at a path of fields, of which "name[n]" is one of a list.
 func (e *edit) set(value any, path ...string) error {
-	at := e.object.Object
+	at, last, err := e.parent(path)
+	if err != nil {
+		return fmt.Errorf("set %w", err)
+	}
+	at[last] = value
+	return nil
+}
+
+// parent is the object that has the last field of a path, with the name of that field: see within.
+func (e *edit) parent(path []string) (at map[string]any, last string, err error) {
+	at = e.object.Object
 	for _, step := range path[:len(path)-1] {
 		next, is := within(at, step)
 		if !is {
-			return fmt.Errorf("set %s: %s is not an object", strings.Join(path, "."), step)
+			return nil, "", fmt.Errorf("%s: %s is not an object", strings.Join(path, "."), step)
 		}
 		at = next
 	}
-	at[path[len(path)-1]] = value
-	return nil
+	return at, path[len(path)-1], nil
 }
 
 // within is the object at one step of a path, which is made if it is missing.
@@ -132,15 +141,10 @@ func (e *edit) add(value any, path ...string) error {
 
 // addIn appends a value to a list in an entry of another list: see within.
 func (e *edit) addIn(value any, path ...string) error {
-	at := e.object.Object
-	for _, step := range path[:len(path)-1] {
-		next, is := within(at, step)
-		if !is {
-			return fmt.Errorf("add to %s: %s is not an object", strings.Join(path, "."), step)
-		}
-		at = next
+	at, last, err := e.parent(path)
+	if err != nil {
+		return fmt.Errorf("add to %w", err)
 	}
-	last := path[len(path)-1]
 	list, _ := at[last].([]any)
 	at[last] = append(list, value)
 	return nil

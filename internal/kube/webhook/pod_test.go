@@ -286,23 +286,14 @@ func TestPodsOfAComputeDomainGetTheirClaim(t *testing.T) {
 	if spec, _ := r.Object["spec"].(map[string]any); spec["unknownField"] != "stays" {
 		t.Error("what is not known here does not stay")
 	}
-	mutating, _ := webhook.Configurations(
-		kinds.All(),
-		webhook.AtURL("https://127.0.0.1:1/", nil),
-		jobs.SchedulerNames(),
-	)
-	i := slices.IndexFunc(
-		mutating.Webhooks,
-		func(h admissionregistrationv1.MutatingWebhook) bool { return h.Name == "mpoddomain.team.mlbatch.dev" },
-	)
-	hook := mutating.Webhooks[i]
-	asked := &admissionregistrationv1.ValidatingWebhook{Name: "x", MatchConditions: hook.MatchConditions}
+	asked := hookNamed(t, "mpoddomain.team.mlbatch.dev")
 	for notes, want := range map[string]bool{domain: true, workloadNote: false} {
 		if got := called(t, asked, written(t, "", jobController, "", part(notes), "")); got != want {
 			t.Errorf("a pod with %s: called is %v", notes, got)
 		}
 	}
-	if *hook.FailurePolicy != admissionregistrationv1.Fail {
+	domains := mutatingNamed(t, "mpoddomain.team.mlbatch.dev", jobs.SchedulerNames())
+	if *domains.FailurePolicy != admissionregistrationv1.Fail {
 		t.Error("a pod without its claim would run without the memory of the others")
 	}
 	forged := send(
@@ -380,11 +371,11 @@ func TestPodsAreToldByAFile(t *testing.T) {
 	) {
 		t.Errorf("nobody asked, and the pod is %+v", got)
 	}
-	hook := mutatingHook(t, "mpodnotice.team.mlbatch.dev", jobs.SchedulerNames())
-	if *hook.FailurePolicy != admissionregistrationv1.Ignore {
+	const notice = "mpodnotice.team.mlbatch.dev"
+	if *mutatingNamed(t, notice, jobs.SchedulerNames()).FailurePolicy != admissionregistrationv1.Ignore {
 		t.Error("while no controller answers, no pod of a job that asked to be told can be made")
 	}
-	asked := alike(hook)
+	asked := hookNamed(t, notice)
 	for notes, want := range map[string]bool{told: true, workloadNote: false} {
 		if got := called(t, asked, written(t, "", jobController, "", part(notes, ""), "")); got != want {
 			t.Errorf("a pod with %s: called is %v", notes, got)
@@ -423,20 +414,8 @@ func TestPodsOfJobsNameTheirPodGroup(t *testing.T) {
 			t.Errorf("a pod with %q names %q, want %q", spec, got, want)
 		}
 	}
-	mutating, _ := webhook.Configurations(
-		kinds.All(),
-		webhook.AtURL("https://127.0.0.1:1/", nil),
-		jobs.SchedulerNames(),
-	)
 	for _, name := range []string{"mpodgroup.team.mlbatch.dev", "mpodgroup.queued.mlbatch.dev"} {
-		i := slices.IndexFunc(
-			mutating.Webhooks,
-			func(h admissionregistrationv1.MutatingWebhook) bool { return h.Name == name },
-		)
-		asked := &admissionregistrationv1.ValidatingWebhook{
-			Name:            "x",
-			MatchConditions: mutating.Webhooks[i].MatchConditions,
-		}
+		asked := hookNamed(t, name)
 		for notes, want := range map[string]bool{noted: true, workloadNote: false} {
 			if got := called(t, asked, written(t, "", jobController, "", part(notes, ""), "")); got != want {
 				t.Errorf("%s, a pod with %s: called is %v", name, notes, got)
@@ -475,30 +454,10 @@ func TestPodsOfGroupsNameTheirPodGroup(t *testing.T) {
 	}
 }
 
-// mutatingHook is what is configured by a name where mlbatch's scheduler has such names.
-func mutatingHook(t *testing.T, name string, schedulers []string) admissionregistrationv1.MutatingWebhook {
-	t.Helper()
-	mutating, _ := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1/", nil), schedulers)
-	i := slices.IndexFunc(
-		mutating.Webhooks,
-		func(h admissionregistrationv1.MutatingWebhook) bool { return h.Name == name },
-	)
-	if i < 0 {
-		t.Fatalf("there is no webhook %s", name)
-	}
-	return mutating.Webhooks[i]
-}
-
-// alike is a webhook that is called about the same objects.
-func alike(h admissionregistrationv1.MutatingWebhook) *admissionregistrationv1.ValidatingWebhook {
-	return &admissionregistrationv1.ValidatingWebhook{Name: "x", MatchConditions: h.MatchConditions}
-}
-
 // Pods that mlbatch's scheduler binds cost no call more.
 func TestPodPlaceConditions(t *testing.T) {
-	const name = "mpodplace.team.mlbatch.dev"
-	configured := mutatingHook(t, name, jobs.SchedulerNames())
-	hook := alike(configured)
+	const place = "mpodplace.team.mlbatch.dev"
+	hook := hookNamed(t, place)
 	for name, tc := range map[string]struct {
 		notes, spec string
 		want        bool
@@ -523,14 +482,15 @@ func TestPodPlaceConditions(t *testing.T) {
 		}
 	}
 	for _, names := range [][]string{nil, {"mine"}} { // they are somebody else's where mlbatch's scheduler has other names, or does not run
-		hook := alike(mutatingHook(t, name, names))
+		hook.MatchConditions = mutatingNamed(t, place, names).MatchConditions
 		is := podText("blue", "kueue.x-k8s.io/podset: main", workloadNote, ownedBy("Job"), "schedulerName: sakkara")
 		if !called(t, hook, written(t, "", jobController, "", is, "")) {
 			t.Errorf("of a scheduler named %v: pods of Sakkara are not looked at", names)
 		}
 	}
 	part := labels.Set{"kueue.x-k8s.io/podset": "main"}
-	if s := configured.ObjectSelector; !selects(t, s, part) || selects(t, s, labels.Set{"app": "a"}) {
+	if s := mutatingNamed(t, place, jobs.SchedulerNames()).ObjectSelector; !selects(t, s, part) ||
+		selects(t, s, labels.Set{"app": "a"}) {
 		t.Error("it is about pods that say which part of their job they are, and no others")
 	}
 }

@@ -13,8 +13,8 @@ type Policy struct {
 	Recovery  sim.Recovery
 }
 
-// watchdog is after what time the collective operations of a job that hangs give up.
-const watchdog = 30 * time.Minute
+// watchdog is after what time the collective operations of a job that hangs give up: PyTorch's default for NCCL.
+const watchdog = 10 * time.Minute
 
 // recovery are the times that are the same whoever recovers: the same checks look at nodes, and the same processes
 // end and start.
@@ -33,20 +33,22 @@ func recovery() sim.Recovery {
 	}
 }
 
-// Policies are what is compared, worst first.
+// Policies are what is compared.
 func Policies() []Policy {
 	full := Policy{Name: "full reset", Recovery: recovery()}
 	full.Recovery.Whole, full.Recovery.Watchdog = true, watchdog
-	one := Policy{Name: "one node, as Kueue", Recovery: recovery()}
+	one := Policy{Name: "one node, as Kueue 0.19", Recovery: recovery()}
 	one.Recovery.One, one.Recovery.Watchdog = true, watchdog
-	quick := Policy{Name: "the same, watchdog of 10 min", Recovery: recovery()}
-	quick.Recovery.One, quick.Recovery.Watchdog = true, 10*time.Minute
+	slow := one
+	slow.Name, slow.Recovery.Watchdog = "one node, watchdog of 30 min", 30*time.Minute
 	ours := Policy{Name: "mlbatch", KeepNodes: 5 * time.Minute, Recovery: recovery()}
 	ours.Recovery.BySteps = true
 	ours.Recovery.Evidence = sim.Span{Min: 2 * time.Second, Max: 30 * time.Second}
 	ours.Recovery.Suspect = time.Hour
+	blind := ours
+	blind.Name, blind.Recovery.Suspect = "mlbatch, no node named", 0
 	tested := ours
-	tested.Name = "the same, suspects tested"
+	tested.Name = "mlbatch, suspects tested"
 	tested.Recovery.Suspect, tested.Recovery.Tested = 30*time.Minute, true
-	return []Policy{full, one, quick, ours, tested}
+	return []Policy{full, one, slow, ours, blind, tested}
 }

@@ -1,6 +1,7 @@
 package goodput
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -28,10 +29,22 @@ type Row struct {
 	Replaced int `json:"replaced"`
 }
 
-// Play runs a way to recover under a trace. The error is the first promise that was broken.
-func Play(p Policy, failures []Failure, checkpoint time.Duration, watch sim.Watch) (Row, error) {
+// momentsPerLook is how many moments pass between looks at whether the run is still wanted.
+const momentsPerLook = 500
+
+// Play runs a way to recover under a trace. The error is the first promise that was broken, or that of the context.
+func Play(
+	ctx context.Context,
+	p Policy,
+	failures []Failure,
+	checkpoint time.Duration,
+	watch sim.Watch,
+) (Row, error) {
 	run := sim.New(World(&p, failures, checkpoint), watch)
-	for run.Advance(10_000) {
+	for run.Advance(momentsPerLook) {
+		if err := ctx.Err(); err != nil {
+			return Row{}, fmt.Errorf("stopped early: %w", err)
+		}
 	}
 	if err := run.Err(); err != nil {
 		return Row{}, fmt.Errorf("%s: %w", p.Name, err)
@@ -52,14 +65,14 @@ func Checkpoints() []time.Duration {
 	return []time.Duration{2 * time.Minute, 5 * time.Minute, 15 * time.Minute, 30 * time.Minute}
 }
 
-// Table plays all ways to recover.
-func Table(failures []Failure) ([]Row, error) {
+// Table plays all ways to recover. With an error come the rows that there are so far.
+func Table(ctx context.Context, failures []Failure) ([]Row, error) {
 	var rows []Row
 	for _, each := range Checkpoints() {
 		for _, p := range Policies() {
-			row, err := Play(p, failures, each, sim.Watch{})
+			row, err := Play(ctx, p, failures, each, sim.Watch{})
 			if err != nil {
-				return nil, err
+				return rows, err
 			}
 			rows = append(rows, row)
 		}

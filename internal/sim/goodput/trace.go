@@ -26,13 +26,7 @@ type Failure struct {
 var stated string
 
 // Stated is the trace that the documentation is about.
-func Stated() []Failure {
-	t, err := Read(strings.NewReader(stated))
-	if err != nil {
-		panic("goodput: the trace in the program: " + err.Error())
-	}
-	return t
-}
+func Stated() ([]Failure, error) { return Read(strings.NewReader(stated)) }
 
 // kinds are the shares of what fails, in percent. The shares of what is no hang are those of a large training run
 // that was published (GPU and its memory about 59 of 100, network 10, software 13, the rest hosts), scaled to 85.
@@ -89,7 +83,6 @@ func Draw(seed uint64, n int, end time.Duration) []Failure {
 		}
 		out = append(out, f)
 	}
-	slices.SortStableFunc(out, func(a, b Failure) int { return int(a.At - b.At) })
 	return out
 }
 
@@ -200,6 +193,11 @@ func failure(rec []string, known map[string]bool) (Failure, error) {
 	switch {
 	case err1 != nil:
 		return f, fmt.Errorf("seconds %q is no number: write seconds since the start", rec[0])
+	case f.At >= horizon:
+		return f, fmt.Errorf(
+			"seconds %d is past the end: the job is played for %d seconds, which are %d days; take the line out",
+			at, int(horizon.Seconds()), int(horizon.Hours()/24),
+		)
 	case !known[rec[1]]:
 		return f, fmt.Errorf("node %q is none: use %s to %s", rec[1], NodeName(0), NodeName(nodeCount-1))
 	case !slices.Contains(names, rec[2]):
