@@ -2,6 +2,7 @@ package nodehealth_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,8 @@ import (
 // tested is a node that is idle, ready and in service, with what a change makes of it.
 func tested(name string, change func(*nodehealth.TestNode)) nodehealth.TestNode {
 	n := nodehealth.TestNode{
-		Name: name, UID: "uid-" + name, Pools: []string{"gpus"}, Idle: true, Ready: true, InService: true,
+		Name: name, UID: "uid-" + name, Pools: []string{"gpus"},
+		Wanted: true, Whole: true, Idle: true, Up: true, Ready: true, InService: true,
 	}
 	if change != nil {
 		change(&n)
@@ -53,6 +55,13 @@ func tries(t nodehealth.Test, n int) nodehealth.Test {
 func going(node string, number int, cause nodehealth.TestCause, began time.Time) nodehealth.Test {
 	t := past(node, number, cause, "", time.Time{})
 	t.Created, t.Began = noon.Add(-time.Minute), began
+	return t
+}
+
+// waitsSince is one that waits in the queue.
+func waitsSince(node string, at time.Time) nodehealth.Test {
+	t := going(node, 1, nodehealth.Periodic, time.Time{})
+	t.Created = at
 	return t
 }
 
@@ -151,6 +160,98 @@ func TestWhichNodesAreTested(t *testing.T) {
 			tests: []nodehealth.Test{going("a", 1, nodehealth.Periodic, time.Time{})},
 			want:  "remove a-1",
 		},
+		"one that waits goes when its node leaves service, so that its fault is looked at": {
+			nodes: []nodehealth.TestNode{tested("a", fatalAt(ago(time.Minute)))},
+			tests: []nodehealth.Test{going("a", 1, nodehealth.Periodic, time.Time{})},
+			want:  "remove a-1",
+		},
+		"one that waits goes when its node becomes a spare, which no queue gives away": {
+			nodes: []nodehealth.TestNode{tested("a", func(n *nodehealth.TestNode) { n.Spare = true }), tested("b", nil)},
+			tests: []nodehealth.Test{going("a", 1, nodehealth.Periodic, time.Time{})},
+			want:  "remove a-1, start b-1 Periodic queued",
+		},
+		"one that waits holds the place of others for an hour": {
+			nodes: []nodehealth.TestNode{tested("a", nil), tested("b", nil)},
+			tests: []nodehealth.Test{waitsSince("a", ago(time.Hour-time.Second))},
+			want:  "look in 1s",
+		},
+		"and then it goes": {
+			nodes: []nodehealth.TestNode{tested("a", nil), tested("b", nil)},
+			tests: []nodehealth.Test{waitsSince("a", ago(time.Hour))},
+			want:  "remove a-1, waited a, start b-1 Periodic queued",
+		},
+		"behind others, also such that were tested": {
+			nodes: []nodehealth.TestNode{
+				tested("a", func(n *nodehealth.TestNode) { n.Waited = ago(time.Second) }), tested("b", nil),
+			},
+			tests: []nodehealth.Test{past("b", 4, nodehealth.Periodic, passed, ago(2*week))},
+			want:  "start b-5 Periodic queued",
+		},
+		"a spare, which no queue gives away": {
+			nodes: []nodehealth.TestNode{tested("a", func(n *nodehealth.TestNode) { n.Spare = true })},
+		},
+		"a spare with a fault": {
+			nodes: []nodehealth.TestNode{tested("a", func(n *nodehealth.TestNode) {
+				n.Spare = true
+				fatalAt(ago(time.Minute))(n)
+			})},
+			want: "start a-1 AfterFault",
+		},
+		"a verdict stays while GPUs are gone for a moment": {
+			nodes: []nodehealth.TestNode{tested("a", func(n *nodehealth.TestNode) { n.Wanted, n.Whole = false, false })},
+			tests: []nodehealth.Test{past("a", 1, nodehealth.AfterFault, passed, ago(time.Hour))},
+		},
+		"a node that has more GPUs than can be asked for": {
+			nodes: []nodehealth.TestNode{
+				tested("a", func(n *nodehealth.TestNode) { n.Whole = false }),
+				tested("b", func(n *nodehealth.TestNode) {
+					n.Whole = false
+					fatalAt(ago(time.Minute))(n)
+				}),
+			},
+			want: "partial a-1, partial b-1",
+		},
+		"a node with a fault that is held in service, by the queue": {
+			nodes: []nodehealth.TestNode{tested("a", func(n *nodehealth.TestNode) {
+				fatalAt(ago(time.Minute))(n)
+				n.InService = true
+			})},
+			want: "start a-1 Periodic queued",
+		},
+		"a place that a node holds which died with its test": {
+			nodes: []nodehealth.TestNode{
+				tested("a", func(n *nodehealth.TestNode) { n.Up, n.Ready, n.InService = false, false, false }),
+				tested("b", fatalAt(ago(time.Minute))),
+			},
+			tests: []nodehealth.Test{going("a", 1, nodehealth.AfterFault, ago(time.Second))},
+			want:  "start b-1 AfterFault",
+		},
+		"none has to go in vain: in another pool of the urgent one a test runs": {
+			nodes: []nodehealth.TestNode{
+				tested("a", nil), tested("b", func(n *nodehealth.TestNode) { n.Pools = []string{"others"} }),
+				tested("c", func(n *nodehealth.TestNode) {
+					n.Pools = []string{"gpus", "others"}
+					fatalAt(ago(time.Minute))(n)
+				}),
+			},
+			tests: []nodehealth.Test{
+				going("a", 1, nodehealth.Periodic, time.Time{}), going("b", 1, nodehealth.Periodic, ago(time.Second)),
+			},
+			want: "look in 59m0s",
+		},
+		"one has to go in each pool of the urgent one that is full": {
+			nodes: []nodehealth.TestNode{
+				tested("a", nil), tested("b", func(n *nodehealth.TestNode) { n.Pools = []string{"others"} }),
+				tested("c", func(n *nodehealth.TestNode) {
+					n.Pools = []string{"gpus", "others"}
+					fatalAt(ago(time.Minute))(n)
+				}),
+			},
+			tests: []nodehealth.Test{
+				going("a", 1, nodehealth.Periodic, time.Time{}), going("b", 1, nodehealth.Periodic, time.Time{}),
+			},
+			want: "remove a-1, remove b-1, start c-1 AfterFault",
+		},
 		"an unclear one is tried again after a while": {
 			nodes: []nodehealth.TestNode{tested("a", fatalAt(ago(2*time.Hour)))},
 			tests: []nodehealth.Test{past("a", 1, nodehealth.AfterFault, unclear, ago(time.Minute))},
@@ -198,6 +299,12 @@ func TestWhichNodesAreTested(t *testing.T) {
 			for _, x := range plan.Remove {
 				got = append(got, fmt.Sprintf("remove %s-%d", x.Node, x.Number))
 			}
+			for _, x := range plan.Waited {
+				got = append(got, "waited "+x)
+			}
+			for _, x := range plan.Partial {
+				got = append(got, fmt.Sprintf("partial %s-%d", x.Node, x.Number))
+			}
 			for _, x := range plan.Start {
 				text := fmt.Sprintf("start %s-%d %s", x.Node, x.Number, x.Cause)
 				if x.Queued {
@@ -218,6 +325,29 @@ func TestWhichNodesAreTested(t *testing.T) {
 				t.Errorf("it does %q, want %q", text, c.want)
 			}
 		})
+	}
+}
+
+// What is late is counted by pool, whoever's fault it is: a pool of which nodes are busy all the time is seen.
+func TestOverdueTestsAreCounted(t *testing.T) {
+	late := noon.Add(-48 * time.Hour)
+	nodes := []nodehealth.TestNode{
+		tested("busy", func(n *nodehealth.TestNode) { n.Idle = false }),
+		tested("running", nil), tested("fresh", nil), tested("out", untestedSince(noon)),
+		tested("other", func(n *nodehealth.TestNode) { n.Pools = []string{"others"} }),
+		tested("none", func(n *nodehealth.TestNode) { n.Wanted = false }),
+	}
+	tests := []nodehealth.Test{
+		past("busy", 1, nodehealth.Periodic, nodehealth.TestPassed, late),
+		going("running", 2, nodehealth.Periodic, noon), past("running", 1, nodehealth.Periodic, nodehealth.TestPassed, late),
+		past("fresh", 1, nodehealth.Periodic, nodehealth.TestFailed, noon.Add(-time.Hour)),
+		past("out", 1, nodehealth.Periodic, nodehealth.TestPassed, late),
+		past("other", 1, nodehealth.Periodic, nodehealth.TestPassed, noon.Add(-time.Hour)),
+	}
+	policy := nodehealth.TestPolicy{Every: 24 * time.Hour, Most: 1}
+	want := map[string]int{"gpus": 2, "others": 0}
+	if got := nodehealth.PlanTests(policy, nodes, tests, noon).Overdue; !maps.Equal(got, want) {
+		t.Errorf("overdue are %v, want %v", got, want)
 	}
 }
 

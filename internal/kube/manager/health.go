@@ -91,7 +91,9 @@ func nodeHealth(mgr manager.Manager, opts Options, counters *metrics.Metrics) er
 			Namespace: t.Namespace,
 			Policy:    t.Policy,
 			Flavors:   t.Flavors,
+			Spares:    opts.Capacity.spares(),
 			Template:  t.Template,
+			Overdue:   counters.DeepTests,
 		}); err != nil {
 			return err
 		}

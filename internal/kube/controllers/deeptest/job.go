@@ -94,14 +94,17 @@ func (t Template) job(test *nodehealth.Test, n *corev1.Node, namespace string) (
 	return j, nil
 }
 
-// pod asks for all GPUs of a node, and has no rights in the cluster.
+// pod asks for all GPUs that a node has, also for those that cannot be allocated: then it does not run, rather than to
+// pass without a look at them. It has no rights in the cluster.
 func (t Template) pod(n *corev1.Node) corev1.PodSpec {
 	asks := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("2Gi"),
 	}
 	limits := corev1.ResourceList{}
 	for _, gpu := range convert.GPUsOf(n) {
-		asks[gpu], limits[gpu] = n.Status.Allocatable[gpu], n.Status.Allocatable[gpu]
+		if all := n.Status.Capacity[gpu]; !all.IsZero() {
+			asks[gpu], limits[gpu] = all, all
+		}
 	}
 	c := corev1.Container{
 		Name: container, Image: t.Image, Command: t.Command,
