@@ -394,6 +394,51 @@ func TestReturnedNodesWaitForTheirTest(t *testing.T) {
 	}
 }
 
+// GPUs that read 0 for a moment are no test that passed, and a second clearing is a new reason for one: the tests of the
+// first may have come to no end.
+func TestWaitingForATestOutlivesGPUsAndClearings(t *testing.T) {
+	policy := nodehealth.Policy{Hold: time.Minute, MaxHold: time.Minute, Percent: 100, Most: 10, TestReturned: true}
+	p := nodehealth.Patient{Name: "n", UID: "u", Testable: true, Found: []nodehealth.Finding{
+		{Source: nodehealth.SourceCheck, Name: "xid", Severity: nodehealth.Fatal, Since: noon},
+	}}
+	healths := map[string]nodehealth.Health{}
+	look := func(minutes int) nodehealth.Health {
+		at := noon.Add(time.Duration(minutes) * time.Minute)
+		healths = nodehealth.Judge(policy, healths, []nodehealth.Patient{p}, time.Time{}, at).Healths
+		return healths["n"]
+	}
+	look(0)
+	first, second := noon.Add(time.Minute), noon.Add(time.Hour)
+	p.Cleared = first
+	look(2)
+	p.Testable = false
+	if h := look(3); !h.Untested.Equal(first) || h.State() != nodehealth.Testing {
+		t.Errorf("it is %s, want that it waits while its GPUs are gone", h.State())
+	}
+	p.Testable, p.Cleared = true, second
+	h := look(61)
+	if !h.Untested.Equal(second) {
+		t.Fatalf("it waits since %s, want since the second clearing", h.Untested)
+	}
+	node := tested("n", untestedSince(h.Untested))
+	given := tries(past("n", 3, nodehealth.OnReturn, nodehealth.TestUnclear, noon.Add(50*time.Minute)), 3)
+	plan := nodehealth.PlanTests(
+		nodehealth.TestPolicy{OnReturn: true, Most: 1},
+		[]nodehealth.TestNode{node}, []nodehealth.Test{given}, noon.Add(62*time.Minute),
+	)
+	if len(plan.Start) != 1 || plan.Start[0].Tries != 1 || len(plan.GivenUp) > 0 {
+		t.Errorf("it plans %+v, want the first of three new tries", plan)
+	}
+	p.DeepPassed = noon.Add(2 * time.Hour)
+	if h := look(121); !h.Untested.IsZero() {
+		t.Error("it waits though a test passed")
+	}
+	p.DeepPassed, p.Cleared = time.Time{}, noon.Add(3*time.Hour)
+	if h := look(181); !h.Untested.IsZero() {
+		t.Error("who clears what nothing is found on has it wait for a test")
+	}
+}
+
 // What runs nothing but a test is told by the label as a test, and as it was before afterwards.
 func TestTheLabelTellsOfTests(t *testing.T) {
 	bad := nodehealth.Health{Parts: []nodehealth.Part{

@@ -370,12 +370,13 @@ func (h Health) Worst() (*Finding, time.Time) {
 	return p.Worst, p.Since
 }
 
-// returned is since when a node that was as was waits for a deep test: somebody cleared it of what was fatal. Zero is of
-// one that does not.
+// returned is since when a node that was as was waits for a deep test: somebody cleared it of what was fatal, or cleared
+// it again, which is a new reason to test it. Zero is of one that does not.
 func (h Health) returned(was Health, e Evidence, policy Policy) time.Time {
 	fatal := func(p Part) bool { return !p.FatalAt.IsZero() }
 	since := was.Untested
-	if slices.ContainsFunc(was.Parts, fatal) && !slices.ContainsFunc(h.Parts, fatal) {
+	if slices.ContainsFunc(was.Parts, fatal) && !slices.ContainsFunc(h.Parts, fatal) ||
+		!since.IsZero() && e.Cleared.After(since) {
 		since = e.Cleared
 	}
 	if !policy.TestReturned || e.DeepPassed.After(since) || e.Trusted && !e.Cleared.Before(since) {

@@ -18,7 +18,7 @@ type Patient struct {
 	Testing bool
 	// Found is what is wrong with it, worst first (Findings).
 	Found []Finding
-	// Testable says that it has GPUs that a deep test could ask for, and UnderTest that one runs which no queue knows.
+	// Testable says that it is of those that have GPUs which a deep test asks for, and UnderTest that one runs which no queue knows.
 	Testable, UnderTest bool
 	Evidence
 }
@@ -206,7 +206,7 @@ func (p *Patient) next(policy Policy, was Health, now time.Time) Health {
 			h.Parts = append(h.Parts, part)
 		}
 	}
-	if p.Testable {
+	if p.Testable || !was.Untested.IsZero() { // its GPUs may be gone for a moment only
 		h.Untested = h.returned(was, p.Evidence, policy)
 	}
 	if len(h.Parts) > mostParts { // the worst, in the order of their names

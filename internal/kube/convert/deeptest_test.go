@@ -74,9 +74,9 @@ func TestWhatTestsSayOfNodes(t *testing.T) {
 		"one runs where nothing else may": {tests: []nodehealth.Test{at(1, "", 0)}, want: "Fatal xid", under: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := reporting(fatal, "nvidia.com/gpu")
+			n := reporting(fatal, "nvidia.com/gpu") // its GPUs read 0 for a moment
 			n.UID = "u"
-			n.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8")}
+			n.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("0")}
 			now := noon.Add(time.Hour)
 			p, err := convert.Patient(n, nil, nil, nodehealth.DefaultRules(), now)
 			if err != nil {
