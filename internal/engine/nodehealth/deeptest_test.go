@@ -439,6 +439,47 @@ func TestWaitingForATestOutlivesGPUsAndClearings(t *testing.T) {
 	}
 }
 
+// A pass overrules what was fatal before it for as long as that is said, also when nothing tells of the pass any more: the
+// Job is deleted, or the setting is taken away. It overrules nothing else, and nothing of another node of the same name.
+func TestAPassIsRememberedWhileItOverrulesSomething(t *testing.T) {
+	policy := nodehealth.Policy{Percent: 100, Most: 10}
+	said := func(s nodehealth.Source, name string, since time.Time) nodehealth.Finding {
+		return nodehealth.Finding{Source: s, Name: name, Severity: nodehealth.Fatal, Since: since}
+	}
+	old := said(nodehealth.SourceCheck, "xid", noon)
+	p := nodehealth.Patient{Name: "n", UID: "u", Found: []nodehealth.Finding{old}}
+	healths := map[string]nodehealth.Health{}
+	look := func(hours int, want nodehealth.State) {
+		t.Helper()
+		at := noon.Add(time.Duration(hours) * time.Hour)
+		healths = nodehealth.Judge(policy, healths, []nodehealth.Patient{p}, time.Time{}, at).Healths
+		if got := healths["n"].State(); got != want {
+			t.Errorf("after %d hours it is %s, want %s", hours, got, want)
+		}
+	}
+	look(0, nodehealth.Draining)
+	p.DeepPassed = noon.Add(time.Hour)
+	look(2, nodehealth.Healthy)
+	p.DeepPassed = time.Time{}
+	look(3, nodehealth.Healthy)
+	look(100, nodehealth.Healthy)
+	p.Found = []nodehealth.Finding{said(nodehealth.SourceCheck, "xid", noon.Add(90*time.Minute)), old}
+	look(101, nodehealth.Draining)
+	p.Found = []nodehealth.Finding{said(nodehealth.SourceCondition, "Gpu", noon), old}
+	look(102, nodehealth.Draining)
+	p.Found, p.Cleared = []nodehealth.Finding{old}, noon.Add(103*time.Hour)
+	look(104, nodehealth.Healthy)
+	p.Found = nil
+	look(200, nodehealth.Healthy)
+	if len(healths) > 0 {
+		t.Errorf("nothing is said any more, and %+v is remembered", healths)
+	}
+	p.Found, p.DeepPassed, p.Cleared = []nodehealth.Finding{old}, noon.Add(time.Hour), time.Time{}
+	look(201, nodehealth.Healthy)
+	p.UID, p.DeepPassed = "another", time.Time{}
+	look(202, nodehealth.Draining)
+}
+
 // What runs nothing but a test is told by the label as a test, and as it was before afterwards.
 func TestTheLabelTellsOfTests(t *testing.T) {
 	bad := nodehealth.Health{Parts: []nodehealth.Part{

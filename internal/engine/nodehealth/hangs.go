@@ -67,11 +67,8 @@ func later(a, b HangReport) int {
 	return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Job, b.Job))
 }
 
-// Add adds a finding of a source that judges itself, as rules say. What a deep test has looked at since counts no more.
+// Add adds a finding of a source that judges itself, as rules say.
 func (p *Patient) Add(rules []Rule, f Finding) {
-	if p.DeepPassed.After(f.Since) {
-		return
-	}
 	p.Found = append(p.Found, Findings(rules, Observed{Checks: []Finding{f}})...)
 	slices.SortStableFunc(p.Found, func(a, b Finding) int {
 		return cmp.Compare(b.Severity.rank(), a.Severity.rank())

@@ -102,16 +102,12 @@ func DeepTested(p *nodehealth.Patient, n *corev1.Node, tests []nodehealth.Test) 
 	if passed.After(p.DeepPassed) {
 		p.DeepPassed = passed
 	}
-	if found != nil && !p.DeepPassed.After(found.Since) {
+	if found != nil {
 		if len(gpus) > 0 {
 			found.Resource = string(gpus[0])
 		}
 		p.Found = slices.Insert(p.Found, 0, *found) // nothing is worse
 	}
-	p.Found = slices.DeleteFunc(p.Found, func(f nodehealth.Finding) bool { // as of deep tests of agents
-		return f.Source == nodehealth.SourceCheck && f.Severity == nodehealth.Fatal && !f.Since.IsZero() &&
-			passed.After(f.Since)
-	})
 }
 
 // GPUsOf are the resources of a node by which pods ask for whole GPUs, sorted: those that are called so. They may be 0, as

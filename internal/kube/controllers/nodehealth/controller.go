@@ -215,7 +215,7 @@ func (r *reconciler) patients(
 	patients := make([]nodehealth.Patient, len(nodes.Items))
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
-		p, err := convert.Patient(n, on[n.Name], flavors, r.Policy.Rules, now)
+		p, err := convert.Patient(n, on[n.Name], flavors, r.Policy.Rules)
 		if key := "report of " + n.Name; err == nil {
 			delete(r.told, key)
 		} else if !r.told[key] {
