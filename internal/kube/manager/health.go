@@ -24,6 +24,14 @@ type NodeHealth struct {
 	DeepTest *DeepTest
 }
 
+// tests is the namespace of deep tests; "" if there are none.
+func (n NodeHealth) tests() string {
+	if n.DeepTest == nil {
+		return ""
+	}
+	return n.DeepTest.Namespace
+}
+
 // DeepTest says which nodes are tested when, and by what.
 type DeepTest struct {
 	Namespace string
@@ -79,9 +87,7 @@ func (s ownCacheOf) GetCache() cache.Cache { return s.Cache }
 
 // nodeHealth adds what judges nodes.
 func nodeHealth(mgr manager.Manager, opts Options, counters *metrics.Metrics) error {
-	tests := ""
 	if t := opts.NodeHealth.DeepTest; t != nil {
-		tests = t.Namespace
 		if err := deeptest.SetupWithManager(mgr, deeptest.Options{
 			Client:    mgr.GetClient(),
 			Clock:     clock.RealClock{},
@@ -104,7 +110,7 @@ func nodeHealth(mgr manager.Manager, opts Options, counters *metrics.Metrics) er
 		Recorder:      mgr.GetEventRecorder("mlbatch-node-health"),
 		Memory:        opts.health,
 		Namespace:     opts.Namespace,
-		TestNamespace: tests,
+		TestNamespace: opts.NodeHealth.tests(),
 		Policy:        opts.NodeHealth.Policy,
 		Act:           opts.NodeHealth.Act,
 		Count:         counters.NodeHealth,

@@ -60,8 +60,8 @@ type Options struct {
 	Overdue func(flavors map[string]int)
 }
 
-// SetupWithManager adds the controller to the manager. It needs list and watch on nodes, pods, resourceflavors and jobs,
-// create and patch on events, and create and delete on jobs in its namespace.
+// SetupWithManager adds the controller to the manager. It needs list and watch on namespaces, nodes, pods, resourceflavors
+// and jobs, create and patch on events, and create and delete on jobs in its namespace.
 func SetupWithManager(mgr manager.Manager, o Options) error {
 	r := &reconciler{Options: o, memory: o.Memory, told: map[string]bool{}, waited: map[string]time.Time{}}
 	c, err := controller.New("deeptest", mgr, controller.Options{Reconciler: r})
@@ -131,6 +131,9 @@ type reconciler struct {
 // Reconcile looks at all nodes.
 func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	// 1. Gather.
+	if err := r.namespace(ctx); err != nil {
+		return reconcile.Result{}, err
+	}
 	byName, candidates, err := r.nodes(ctx)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -165,6 +168,22 @@ func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		wait = max(min(wait, plan.Next.Sub(now)), time.Second)
 	}
 	return reconcile.Result{RequeueAfter: wait}, nil
+}
+
+// namespace refuses that of a team, which could write there what is believed of nodes.
+func (r *reconciler) namespace(ctx context.Context) error {
+	var ns corev1.Namespace
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: r.Namespace}, &ns); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("read namespace %s: %w", r.Namespace, err)
+	}
+	if ns.Labels[kueue.TeamNamespaceLabel] == "true" {
+		return fmt.Errorf(
+			"namespace %s is a team's, as its label %s says, and what passes a deep test there is believed: "+
+				"name another one in nodeHealth.deepTest.namespace. No node is tested",
+			r.Namespace, kueue.TeamNamespaceLabel,
+		)
+	}
+	return nil
 }
 
 // nodes are all that exist.

@@ -377,6 +377,17 @@ func TestMissingNamespaceIsSaid(t *testing.T) {
 	w.look() // it was made before the cache shows it
 }
 
+// What passes in a namespace in which a team may write is not to be believed.
+func TestANamespaceOfATeamIsRefused(t *testing.T) {
+	w := newWorld(t, node("n1"), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: tests, Labels: map[string]string{kueue.TeamNamespaceLabel: "true"},
+	}})
+	_, err := w.r.Reconcile(t.Context(), reconcile.Request{})
+	if err == nil || !strings.Contains(err.Error(), "nodeHealth.deepTest.namespace") || len(w.jobs()) > 0 {
+		t.Errorf("it says %v and makes %v, want an error that says what to set", err, w.jobs())
+	}
+}
+
 func TestNamesOfJobsFit(t *testing.T) {
 	seen := map[string]bool{}
 	for _, n := range []string{"n", strings.Repeat("a", 60), strings.Repeat("a", 61), strings.Repeat("a.", 120) + "b", "a.b", "a-b"} {

@@ -73,7 +73,7 @@ type Options struct {
 }
 
 // SetupWithManager adds the controller to the manager. It needs list and watch on nodes, pods, workloads,
-// resourceflavors and, where there are tests, jobs,
+// resourceflavors and, where there are tests, jobs and namespaces,
 // create and patch on events, and list, watch, create and patch on configmaps in its namespace; to act, patch on nodes
 // and nodes/status as well (convert.NodesRole).
 func SetupWithManager(mgr manager.Manager, o Options) error {
@@ -231,10 +231,17 @@ func (r *reconciler) patients(
 	return nodes.Items, patients, lapses, nil
 }
 
-// tests are the deep tests that there are, by node.
+// tests are the deep tests that there are, by node; none in the namespace of a team, who could write them.
 func (r *reconciler) tests(ctx context.Context) (map[string][]nodehealth.Test, error) {
 	if r.TestNamespace == "" {
 		return nil, nil
+	}
+	var ns corev1.Namespace
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: r.TestNamespace}, &ns); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("read namespace %s: %w", r.TestNamespace, err)
+	}
+	if ns.Labels[kueue.TeamNamespaceLabel] == "true" {
+		return nil, nil // the controller of deep tests says so
 	}
 	var jobs batchv1.JobList
 	if err := r.Client.List(
