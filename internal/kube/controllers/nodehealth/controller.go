@@ -537,7 +537,9 @@ func (r *reconciler) condition(
 		LastHeartbeatTime:  metav1.NewTime(now),
 		LastTransitionTime: metav1.NewTime(now),
 	}
-	if h.State() == nodehealth.Testing {
+	if h.State() == nodehealth.Testing && !h.Untested.IsZero() {
+		want.Status, want.Message = corev1.ConditionFalse, "waits for a deep test since it was cleared"
+	} else if h.State() == nodehealth.Testing {
 		want.Status, want.Message = corev1.ConditionFalse, "its health label speaks of a test"
 	} else if f, _ := h.Worst(); f != nil {
 		want.Status, want.Message = corev1.ConditionFalse, f.Words()
