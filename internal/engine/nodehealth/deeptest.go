@@ -119,7 +119,7 @@ const (
 //     since, or if its last test was long ago; in this order.
 //   - Only idle nodes are, one test for each, and no more of a pool than the policy says.
 //   - A test that waits in the queue goes when its node gets work or leaves service, when an urgent one needs its place,
-//     and when it has waited for long: then others are first.
+//     and when it has waited for long: then others are first. One without a queue goes when its node is in service.
 //   - One that comes to no end is followed by two more, and then by none until there is a new reason.
 //   - What became of the last test is kept for as long as its node exists.
 func PlanTests(policy TestPolicy, nodes []TestNode, tests []Test, now time.Time) TestPlan {
@@ -225,6 +225,9 @@ func (p *planner) unfinished(n *TestNode, t *Test) {
 		return
 	case waits && !p.now.Before(t.Created.Add(longestWait)):
 		p.Remove, p.Waited = append(p.Remove, *t), append(p.Waited, n.Name)
+		return
+	case !t.Queued && n.Wanted && n.InService: // somebody has it used without a test, which would keep its GPUs from jobs
+		p.Remove = append(p.Remove, *t)
 		return
 	case !waits && !n.Up: // nobody knows when it ends, and others are not to wait for that
 		return

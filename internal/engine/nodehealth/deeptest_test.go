@@ -170,6 +170,15 @@ func TestWhichNodesAreTested(t *testing.T) {
 			tests: []nodehealth.Test{going("a", 1, nodehealth.Periodic, time.Time{})},
 			want:  "remove a-1, start b-1 Periodic queued",
 		},
+		"one that runs without a queue goes when somebody has its node used at once": {
+			nodes: []nodehealth.TestNode{tested("a", nil)},
+			tests: []nodehealth.Test{going("a", 1, nodehealth.OnReturn, ago(time.Minute))},
+			want:  "remove a-1",
+		},
+		"but not while its GPUs are gone for a moment": {
+			nodes: []nodehealth.TestNode{tested("a", func(n *nodehealth.TestNode) { n.Wanted = false })},
+			tests: []nodehealth.Test{going("a", 1, nodehealth.OnReturn, ago(time.Minute))},
+		},
 		"one that waits holds the place of others for an hour": {
 			nodes: []nodehealth.TestNode{tested("a", nil), tested("b", nil)},
 			tests: []nodehealth.Test{waitsSince("a", ago(time.Hour-time.Second))},

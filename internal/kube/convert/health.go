@@ -213,13 +213,24 @@ func devices(pods []*corev1.Pod) []nodehealth.Finding {
 // claims have names that begin with "claim:".
 func UnhealthyDevices(p *corev1.Pod) func(yield func(resource, id string) bool) {
 	return func(yield func(resource, id string) bool) {
+		for s := range allotted(p) {
+			for _, r := range s.Resources {
+				if r.Health == corev1.ResourceHealthStatusUnhealthy && !yield(string(s.Name), string(r.ResourceID)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// allotted are the resources of which a pod's containers were given devices.
+func allotted(p *corev1.Pod) func(yield func(corev1.ResourceStatus) bool) {
+	return func(yield func(corev1.ResourceStatus) bool) {
 		for _, all := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
 			for i := range all {
 				for _, s := range all[i].AllocatedResourcesStatus {
-					for _, r := range s.Resources {
-						if r.Health == corev1.ResourceHealthStatusUnhealthy && !yield(string(s.Name), string(r.ResourceID)) {
-							return
-						}
+					if !yield(s) {
+						return
 					}
 				}
 			}

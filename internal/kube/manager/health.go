@@ -3,7 +3,9 @@ package manager
 import (
 	"fmt"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -85,9 +87,24 @@ type ownCacheOf struct{ cache.Cache }
 // GetCache is what the manager tells caches by.
 func (s ownCacheOf) GetCache() cache.Cache { return s.Cache }
 
+// templateFor is what tests run in a cluster: OpenShift gives namespaces users of their own, and refuses pods that name
+// another. It is known by its SecurityContextConstraints.
+func templateFor(mapper apimeta.RESTMapper, t deeptest.Template) (deeptest.Template, error) {
+	_, err := mapper.RESTMapping(schema.GroupKind{Group: "security.openshift.io", Kind: "SecurityContextConstraints"})
+	if err != nil && !apimeta.IsNoMatchError(err) {
+		return t, fmt.Errorf("ask whether the cluster is OpenShift: %w", err)
+	}
+	t.AnyUser = err == nil
+	return t, nil
+}
+
 // nodeHealth adds what judges nodes.
 func nodeHealth(mgr manager.Manager, opts Options, counters *metrics.Metrics) error {
 	if t := opts.NodeHealth.DeepTest; t != nil {
+		template, err := templateFor(mgr.GetRESTMapper(), t.Template)
+		if err != nil {
+			return err
+		}
 		if err := deeptest.SetupWithManager(mgr, deeptest.Options{
 			Client:    mgr.GetClient(),
 			Clock:     clock.RealClock{},
@@ -98,7 +115,7 @@ func nodeHealth(mgr manager.Manager, opts Options, counters *metrics.Metrics) er
 			Policy:    t.Policy,
 			Flavors:   t.Flavors,
 			Spares:    opts.Capacity.spares(),
-			Template:  t.Template,
+			Template:  template,
 			Overdue:   counters.DeepTests,
 		}); err != nil {
 			return err

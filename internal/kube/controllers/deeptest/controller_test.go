@@ -411,6 +411,13 @@ func TestWhatTestsRun(t *testing.T) {
 		*p.RuntimeClassName != "nvidia" {
 		t.Errorf("it runs %+v", p)
 	}
+	if u := p.SecurityContext.RunAsUser; u == nil || *u != nobody {
+		t.Error("it runs as the user of the image, which may be root")
+	}
+	one.AnyUser = true
+	if s := one.pod(node("n1")).SecurityContext; s.RunAsUser != nil || s.RunAsGroup != nil || !*s.RunAsNonRoot {
+		t.Errorf("it runs as %+v, want one whom the cluster chooses", s)
+	}
 	own := Template{Image: "mine", Command: []string{"test"}}
 	if c := own.pod(node("n1")).Containers[0]; c.Image != "mine" ||
 		!slices.Equal(slices.Concat(c.Command, c.Args), []string{"test"}) {

@@ -22,7 +22,9 @@ type Template struct {
 	// Command that tests; none is mlbatch's own.
 	Command          []string
 	RuntimeClassName string
-	Deadline         time.Duration
+	// AnyUser leaves to the cluster as which user tests run, as OpenShift gives each namespace some of its own.
+	AnyUser  bool
+	Deadline time.Duration
 	// Queue and PriorityClass are those of tests of nodes in service.
 	Queue, PriorityClass string
 }
@@ -123,9 +125,12 @@ func (t Template) pod(n *corev1.Node) corev1.PodSpec {
 		EnableServiceLinks:           new(false),
 		Tolerations:                  []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 		SecurityContext: &corev1.PodSecurityContext{
-			RunAsNonRoot: new(true), RunAsUser: new(int64(nobody)), RunAsGroup: new(int64(nobody)),
+			RunAsNonRoot:   new(true),
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
+	}
+	if !t.AnyUser {
+		s.SecurityContext.RunAsUser, s.SecurityContext.RunAsGroup = new(int64(nobody)), new(int64(nobody))
 	}
 	if t.RuntimeClassName != "" {
 		s.RuntimeClassName = new(t.RuntimeClassName)
