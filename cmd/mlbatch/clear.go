@@ -29,6 +29,9 @@ func newClearCommand() *cobra.Command {
 			if left != "" {
 				left = "; what is not of mlbatch's findings stays: " + words.Harmless(left)
 			}
+			if !withoutTest && n.AwaitsTest(ctx, d.c) {
+				left += "; it waits for its deep test before it is used"
+			}
 			fmt.Fprintf(d.out, "node/%s cleared%s\n", n.Name, left)
 		}
 		return nil

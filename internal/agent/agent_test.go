@@ -278,6 +278,7 @@ func TestDeepTestsRunOnGPUsThatNobodyHoldsOnly(t *testing.T) {
 		"it cannot be told":                      {func(_ *cluster, x *tools) { x.set(nvidiaSMI, "what?", 1) }, "cannot be told"},
 		"a pod came while the label was written": {func(c *cluster, _ *tools) { c.arrives = "red/new" }, "red/new"},
 		"another node is tested":                 {func(c *cluster, _ *tools) { c.lease = "node-9" }, "another node"},
+		"it may not take its turn":               {func(c *cluster, _ *tools) { c.lease = "missing" }, "Lease mlbatch-system/mlbatch-agent-deep: there is none"},
 		"somebody else took it out":              {func(c *cluster, _ *tools) { c.node.Labels[HealthLabel] = "EVICT" }, "somebody else"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -689,5 +690,12 @@ func TestConfigurationsAreReadStrictly(t *testing.T) {
 	}
 	if _, err := ReadConfig("agent.yaml", []byte("{}\n")); err != nil {
 		t.Error(err)
+	}
+	const many = "fatalTests: [P]\ndeepTests: [Q]\nlimits: [{model: x, minPCIe: -1, linkGen: -1, linkWidth: -1, maxCelsius: -1}]"
+	_, first := ReadConfig("agent.yaml", []byte(many))
+	for range 20 {
+		if _, err := ReadConfig("agent.yaml", []byte(many)); err == nil || err.Error() != first.Error() {
+			t.Fatalf("it says %v, and before %v", err, first)
+		}
 	}
 }

@@ -112,10 +112,13 @@ func (c *Config) Validate() field.ErrorList {
 	if c.SlowPart < 0 || c.SlowPart > 1 {
 		add("slowPart", c.SlowPart, "must be between 0 and 1, such as 0.5")
 	}
-	for of, names := range map[string][]string{"fatalTests": c.FatalTests, "deepTests": c.DeepTests} {
-		for i, name := range names {
+	for _, list := range []struct {
+		of    string
+		names []string
+	}{{"fatalTests", c.FatalTests}, {"deepTests", c.DeepTests}} {
+		for i, name := range list.names {
 			if len(strings.TrimSpace(name)) < 2 {
-				at := field.NewPath(of).Index(i)
+				at := field.NewPath(list.of).Index(i)
 				errs = append(errs, field.Invalid(at, name, "must be the name of a test of DCGM, such as PCIe"))
 			}
 		}
@@ -128,14 +131,19 @@ func (c *Config) Validate() field.ErrorList {
 		if l.Model == "" {
 			errs = append(errs, field.Required(at.Child("model"), "a part of the product's name, such as H100"))
 		}
-		for name, value := range map[string]float64{
-			"minPCIe": l.MinPCIe, "linkGen": float64(l.LinkGen),
-			"linkWidth": float64(l.LinkWidth), "maxCelsius": float64(l.MaxCelsius),
+		for _, f := range []struct {
+			name  string
+			value float64
+		}{
+			{"minPCIe", l.MinPCIe},
+			{"linkGen", float64(l.LinkGen)},
+			{"linkWidth", float64(l.LinkWidth)},
+			{"maxCelsius", float64(l.MaxCelsius)},
 		} {
-			if value < 0 {
+			if f.value < 0 {
 				errs = append(
 					errs,
-					field.Invalid(at.Child(name), value, "must not be less than 0, which asks for nothing"),
+					field.Invalid(at.Child(f.name), f.value, "must not be less than 0, which asks for nothing"),
 				)
 			}
 		}

@@ -159,6 +159,9 @@ func (c *cluster) May(_ context.Context, u *User, a Action) (bool, error) {
 func (c *cluster) Take(_ context.Context, _, _, holder string, _ time.Duration) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.lease == "missing" {
+		return false, ErrMissing
+	}
 	if c.lease != "" && c.lease != holder {
 		return false, nil
 	}

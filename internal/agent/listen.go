@@ -60,19 +60,15 @@ func (f *fair) release(from netip.Prefix) {
 	}
 }
 
-// origin is the host that an address is of: of IPv6, a network, all of whose addresses one host may have.
+// origin is the host that an address is of. Of IPv6 it is one address, too: hosts of a whole subnet would have to share what
+// one may have. A host with many of them is bounded by what the port has.
 func origin(a net.Addr) netip.Prefix {
 	at, err := netip.ParseAddrPort(a.String())
 	if err != nil {
 		return netip.Prefix{}
 	}
-	const host, network = 32, 64
-	bits := host
 	ip := at.Addr().Unmap().WithZone("")
-	if ip.Is6() {
-		bits = network
-	}
-	p, err := ip.Prefix(bits)
+	p, err := ip.Prefix(ip.BitLen())
 	if err != nil {
 		return netip.Prefix{}
 	}

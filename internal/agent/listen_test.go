@@ -56,8 +56,8 @@ func TestOneHostCannotFillThePort(t *testing.T) {
 
 func TestHostsOfAddresses(t *testing.T) {
 	for address, want := range map[string]string{
-		"192.0.2.7:1": "192.0.2.7/32", "[2001:db8::1]:1": "2001:db8::/64", "[::ffff:192.0.2.7]:1": "192.0.2.7/32",
-		"[fe80::1%eth0]:1": "fe80::/64",
+		"192.0.2.7:1": "192.0.2.7/32", "[2001:db8::1]:1": "2001:db8::1/128", "[::ffff:192.0.2.7]:1": "192.0.2.7/32",
+		"[fe80::1%eth0]:1": "fe80::1/128",
 	} {
 		a, err := net.ResolveTCPAddr("tcp", address)
 		if err != nil {

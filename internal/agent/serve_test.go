@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -401,6 +402,24 @@ func TestALeaseIsHeldForNoLongerThanItIsTaken(t *testing.T) {
 				t.Errorf("taken %t, %v", taken, err)
 			}
 		})
+	}
+}
+
+// The Lease is installed: agents have no right to make one.
+func TestALeaseThatIsMissingIsNotMade(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			t.Errorf("it asks for %s %s", r.Method, r.URL)
+		}
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	defer server.Close()
+	api, err := NewAPI(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if taken, err := api.Take(t.Context(), "n", deepLease, "node-0", time.Hour); taken || !errors.Is(err, ErrMissing) {
+		t.Errorf("taken %t, %v; want that it is missing", taken, err)
 	}
 }
 

@@ -94,7 +94,7 @@ type HealthSource struct {
 	// Resource whose devices it is about; left out, the node as a whole.
 	Resource string `json:"resource,omitempty"`
 
-	// Severity is Ignored, Warned, Failed or Fatal.
+	// Severity is Ignored, Warned, Failed or Fatal; of Hang one of the first two.
 	Severity string `json:"severity"`
 }
 

@@ -397,6 +397,10 @@ func validateNodeHealth(n *NodeHealth, at *field.Path) field.ErrorList {
 		if !slices.Contains(healthSeverities(), s.Severity) {
 			errs = append(errs, field.NotSupported(at.Child("severity"), s.Severity, healthSeverities()))
 		}
+		if s.Source == "Hang" && (s.Severity == "Failed" || s.Severity == "Fatal") {
+			errs = append(errs, field.Invalid(at.Child("severity"), s.Severity,
+				"must be Ignored or Warned: tenants write the steps of their jobs, and could have nodes taken away"))
+		}
 		if s.Name == "" {
 			errs = append(
 				errs,
@@ -428,6 +432,9 @@ func validateNodeHealth(n *NodeHealth, at *field.Path) field.ErrorList {
 	return errs
 }
 
+// defaultLocalQueue is the LocalQueue of Jobs that name none, where there is one.
+const defaultLocalQueue = "default"
+
 func validateDeepTest(t *DeepTest, c *Configuration, at *field.Path) field.ErrorList {
 	errs := names(at.Child("namespace"), t.Namespace, validation.IsDNS1123Label)
 	errs = append(errs, names(at.Child("queue"), t.Queue, validation.IsDNS1123Subdomain)...)
@@ -452,6 +459,10 @@ func validateDeepTest(t *DeepTest, c *Configuration, at *field.Path) field.Error
 			n,
 			"must be one of its own, since what passes a test there is believed: docs/node-health.md has one to apply",
 		))
+	}
+	if t.Queue == defaultLocalQueue {
+		errs = append(errs, field.Invalid(at.Child("queue"), t.Queue, "must be another: Jobs that name no queue, as those that "+
+			"test nodes out of service, would be put into it, and wait for ever"))
 	}
 	const shortest = time.Minute
 	if d := t.Every.Duration; d != 0 && d < shortest {

@@ -4,12 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // Clear says of a node that it is well, whatever was found on it until now, and takes off a health label that mlbatch
@@ -46,4 +49,18 @@ func (n Node) Clear(
 		return "", err
 	}
 	return convert.Node(n.Node).Why, nil
+}
+
+// AwaitsTest reports whether a node that was cleared waits for a deep test before it is used. The controller, which knows
+// whether such nodes are tested, says so within a moment; false is of one that does not say.
+func (n Node) AwaitsTest(ctx context.Context, c client.Client) bool {
+	const every, most = 200 * time.Millisecond, 5 * time.Second
+	cleared, waits := convert.ClearedOf(n.Node).At, false
+	_ = wait.PollUntilContextTimeout(ctx, every, most, true, func(ctx context.Context) (bool, error) {
+		h := gather.HealthOf(ctx, c, n.Node)
+		waits = !h.Untested.IsZero() && !h.Untested.Before(cleared)
+		fatal := slices.ContainsFunc(h.Parts, func(p nodehealth.Part) bool { return !p.FatalAt.IsZero() })
+		return waits || !fatal && h.Untested.IsZero(), nil
+	})
+	return waits
 }

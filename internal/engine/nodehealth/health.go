@@ -115,6 +115,12 @@ type Evidence struct {
 	Trusted bool
 }
 
+// Overrules reports whether a deep test that passed has looked at a finding since: at fatal ones of checks, and at hangs.
+func (e Evidence) Overrules(f Finding) bool {
+	return (f.Source == SourceCheck && f.Severity == Fatal || f.Source == SourceHang) &&
+		!f.Since.IsZero() && e.DeepPassed.After(f.Since)
+}
+
 // Next is how a part is after a look at what is found on it, all of the part and worst first. Nothing but what it is
 // given has a say, and the same is said of the same however often it looks.
 //
@@ -287,6 +293,8 @@ type Health struct {
 	Held time.Time `json:"held,omitzero"`
 	// Untested is when somebody cleared it of what was fatal; it waits for a deep test.
 	Untested time.Time `json:"untested,omitzero"`
+	// DeepPassed is when a deep test passed that overrules what is still said of it.
+	DeepPassed time.Time `json:"deepPassed,omitzero"`
 	// UnderTest says that a deep test of ours runs on it while it is out of service.
 	UnderTest bool `json:"underTest,omitempty"`
 }
@@ -301,6 +309,9 @@ func (h Health) until(now time.Time) Health {
 		return at
 	}
 	h.Taken, h.Held, h.Untested = past(h.Taken), past(h.Held), past(h.Untested)
+	if h.DeepPassed.After(now) {
+		h.DeepPassed = time.Time{}
+	}
 	var parts []Part
 	for _, p := range h.Parts {
 		if p.State != Healthy && p.Level.rank() == 0 {
@@ -370,12 +381,13 @@ func (h Health) Worst() (*Finding, time.Time) {
 	return p.Worst, p.Since
 }
 
-// returned is since when a node that was as was waits for a deep test: somebody cleared it of what was fatal. Zero is of
-// one that does not.
+// returned is since when a node that was as was waits for a deep test: somebody cleared it of what was fatal, or cleared
+// it again, which is a new reason to test it. Zero is of one that does not.
 func (h Health) returned(was Health, e Evidence, policy Policy) time.Time {
 	fatal := func(p Part) bool { return !p.FatalAt.IsZero() }
 	since := was.Untested
-	if slices.ContainsFunc(was.Parts, fatal) && !slices.ContainsFunc(h.Parts, fatal) {
+	if slices.ContainsFunc(was.Parts, fatal) && !slices.ContainsFunc(h.Parts, fatal) ||
+		!since.IsZero() && e.Cleared.After(since) {
 		since = e.Cleared
 	}
 	if !policy.TestReturned || e.DeepPassed.After(since) || e.Trusted && !e.Cleared.Before(since) {
@@ -401,5 +413,5 @@ func (h Health) bad() bool {
 func (h Health) Equal(o Health) bool {
 	return h.UID == o.UID && slices.Equal(h.Pools, o.Pools) && slices.EqualFunc(h.Parts, o.Parts, Part.equal) &&
 		h.Testing == o.Testing && h.Taken.Equal(o.Taken) && h.Held.Equal(o.Held) &&
-		h.Untested.Equal(o.Untested) && h.UnderTest == o.UnderTest
+		h.Untested.Equal(o.Untested) && h.DeepPassed.Equal(o.DeepPassed) && h.UnderTest == o.UnderTest
 }

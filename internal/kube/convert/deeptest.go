@@ -102,28 +102,27 @@ func DeepTested(p *nodehealth.Patient, n *corev1.Node, tests []nodehealth.Test) 
 	if passed.After(p.DeepPassed) {
 		p.DeepPassed = passed
 	}
-	if found != nil && !p.DeepPassed.After(found.Since) {
+	if found != nil {
 		if len(gpus) > 0 {
 			found.Resource = string(gpus[0])
 		}
 		p.Found = slices.Insert(p.Found, 0, *found) // nothing is worse
 	}
-	p.Found = slices.DeleteFunc(p.Found, func(f nodehealth.Finding) bool { // as of deep tests of agents
-		return f.Source == nodehealth.SourceCheck && f.Severity == nodehealth.Fatal && !f.Since.IsZero() &&
-			passed.After(f.Since)
-	})
 }
 
-// GPUsOf are the resources of a node by which pods ask for whole GPUs, sorted: those that are called so.
+// GPUsOf are the resources of a node by which pods ask for whole GPUs, sorted: those that are called so. They may be 0, as
+// they are while a device plugin starts anew: the node has GPUs still.
 func GPUsOf(n *corev1.Node) []corev1.ResourceName {
 	var out []corev1.ResourceName
-	for name, amount := range n.Status.Allocatable {
-		if strings.HasSuffix(string(name), "/gpu") && !amount.IsZero() {
-			out = append(out, name)
+	for _, all := range []corev1.ResourceList{n.Status.Capacity, n.Status.Allocatable} {
+		for name := range all {
+			if strings.HasSuffix(string(name), "/gpu") {
+				out = append(out, name)
+			}
 		}
 	}
 	slices.Sort(out)
-	return out
+	return slices.Compact(out)
 }
 
 // HoldsGPUs reports whether a pod holds a GPU of its node: one that has not ended, even if it is being deleted.

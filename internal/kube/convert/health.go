@@ -128,7 +128,6 @@ func Patient(
 	pods []*corev1.Pod,
 	flavors []core.Flavor,
 	rules []nodehealth.Rule,
-	now time.Time,
 ) (nodehealth.Patient, error) {
 	o := nodehealth.Observed{Taints: Taints(n.Spec.Taints), Labels: n.Labels}
 	for _, c := range n.Status.Conditions {
@@ -137,10 +136,11 @@ func Patient(
 			Since: c.LastTransitionTime.UTC(),
 		})
 	}
+	var passed time.Time
 	report, err := health.Read(n.Annotations)
 	for _, c := range report.Checks {
-		if c.Result == health.Passed && c.Deep && c.At.After(o.DeepPassed) {
-			o.DeepPassed = c.At.UTC()
+		if c.Result == health.Passed && c.Deep && c.At.After(passed) {
+			passed = c.At.UTC()
 		}
 		if s := ofResult(c.Result); s != nodehealth.Ignored && !accuses(c) {
 			f := nodehealth.Finding{
@@ -154,10 +154,6 @@ func Patient(
 		}
 	}
 	o.Devices = devices(pods)
-	deepPassed := o.DeepPassed
-	if deepPassed.After(now) { // it would hide all that is fatal until then
-		o.DeepPassed = time.Time{}
-	}
 	out := nodehealth.Patient{
 		Name: n.Name, UID: string(n.UID), Pools: nodehealth.Pools(flavors, NodeSignals(n)),
 		Testing: nodehealth.IsTest(n.Labels),
@@ -170,7 +166,7 @@ func Patient(
 		}
 	}
 	cleared := ClearedOf(n)
-	out.DeepPassed, out.Cleared, out.Trusted = deepPassed, cleared.At, cleared.WithoutTest
+	out.DeepPassed, out.Cleared, out.Trusted = passed, cleared.At, cleared.WithoutTest
 	if err != nil {
 		err = fmt.Errorf("node %s: %w", n.Name, err)
 	}
@@ -217,13 +213,24 @@ func devices(pods []*corev1.Pod) []nodehealth.Finding {
 // claims have names that begin with "claim:".
 func UnhealthyDevices(p *corev1.Pod) func(yield func(resource, id string) bool) {
 	return func(yield func(resource, id string) bool) {
+		for s := range allotted(p) {
+			for _, r := range s.Resources {
+				if r.Health == corev1.ResourceHealthStatusUnhealthy && !yield(string(s.Name), string(r.ResourceID)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// allotted are the resources of which a pod's containers were given devices.
+func allotted(p *corev1.Pod) func(yield func(corev1.ResourceStatus) bool) {
+	return func(yield func(corev1.ResourceStatus) bool) {
 		for _, all := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
 			for i := range all {
 				for _, s := range all[i].AllocatedResourcesStatus {
-					for _, r := range s.Resources {
-						if r.Health == corev1.ResourceHealthStatusUnhealthy && !yield(string(s.Name), string(r.ResourceID)) {
-							return
-						}
+					if !yield(s) {
+						return
 					}
 				}
 			}

@@ -3,7 +3,9 @@ package manager
 import (
 	"fmt"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -22,6 +24,14 @@ type NodeHealth struct {
 	Policy nodehealth.Policy
 	// DeepTest has nodes tested; nil has not.
 	DeepTest *DeepTest
+}
+
+// tests is the namespace of deep tests; "" if there are none.
+func (n NodeHealth) tests() string {
+	if n.DeepTest == nil {
+		return ""
+	}
+	return n.DeepTest.Namespace
 }
 
 // DeepTest says which nodes are tested when, and by what.
@@ -77,11 +87,24 @@ type ownCacheOf struct{ cache.Cache }
 // GetCache is what the manager tells caches by.
 func (s ownCacheOf) GetCache() cache.Cache { return s.Cache }
 
+// templateFor is what tests run in a cluster: OpenShift gives namespaces users of their own, and refuses pods that name
+// another. It is known by its SecurityContextConstraints.
+func templateFor(mapper apimeta.RESTMapper, t deeptest.Template) (deeptest.Template, error) {
+	_, err := mapper.RESTMapping(schema.GroupKind{Group: "security.openshift.io", Kind: "SecurityContextConstraints"})
+	if err != nil && !apimeta.IsNoMatchError(err) {
+		return t, fmt.Errorf("ask whether the cluster is OpenShift: %w", err)
+	}
+	t.AnyUser = err == nil
+	return t, nil
+}
+
 // nodeHealth adds what judges nodes.
 func nodeHealth(mgr manager.Manager, opts Options, counters *metrics.Metrics) error {
-	tests := ""
 	if t := opts.NodeHealth.DeepTest; t != nil {
-		tests = t.Namespace
+		template, err := templateFor(mgr.GetRESTMapper(), t.Template)
+		if err != nil {
+			return err
+		}
 		if err := deeptest.SetupWithManager(mgr, deeptest.Options{
 			Client:    mgr.GetClient(),
 			Clock:     clock.RealClock{},
@@ -91,7 +114,9 @@ func nodeHealth(mgr manager.Manager, opts Options, counters *metrics.Metrics) er
 			Namespace: t.Namespace,
 			Policy:    t.Policy,
 			Flavors:   t.Flavors,
-			Template:  t.Template,
+			Spares:    opts.Capacity.spares(),
+			Template:  template,
+			Overdue:   counters.DeepTests,
 		}); err != nil {
 			return err
 		}
@@ -102,7 +127,7 @@ func nodeHealth(mgr manager.Manager, opts Options, counters *metrics.Metrics) er
 		Recorder:      mgr.GetEventRecorder("mlbatch-node-health"),
 		Memory:        opts.health,
 		Namespace:     opts.Namespace,
-		TestNamespace: tests,
+		TestNamespace: opts.NodeHealth.tests(),
 		Policy:        opts.NodeHealth.Policy,
 		Act:           opts.NodeHealth.Act,
 		Count:         counters.NodeHealth,

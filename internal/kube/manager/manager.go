@@ -895,7 +895,7 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 	if err := places(mgr, evictor, opts.Schedulers); err != nil {
 		return err
 	}
-	if err := ends(mgr, evictor, opts.Limits.Termination); err != nil {
+	if err := ends(mgr, evictor, opts.Limits.Termination, opts.NodeHealth.tests()); err != nil {
 		return err
 	}
 	if err := awcontroller.SetupWithManager(
@@ -951,8 +951,9 @@ func places(mgr manager.Manager, evictor eviction.Evictor, schedulers jobs.Sched
 	return nil
 }
 
-// ends adds what has pods go that run without quota, and has all go in time, if there is a longest one.
-func ends(mgr manager.Manager, evictor eviction.Evictor, longest time.Duration) error {
+// ends adds what has pods go that run without quota, and has all go in time, if there is a longest one. Those of deep
+// tests are in a namespace of theirs.
+func ends(mgr manager.Manager, evictor eviction.Evictor, longest time.Duration, tests string) error {
 	err := uncounted.SetupWithManager(mgr, uncounted.Options{
 		Client:   evictor.Client,
 		Live:     evictor.Live,
@@ -970,6 +971,7 @@ func ends(mgr manager.Manager, evictor eviction.Evictor, longest time.Duration) 
 			Clock:    clock.RealClock{},
 			Recorder: evictor.Recorder,
 			Longest:  longest,
+			Tests:    tests,
 		},
 	)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 // healths count nodes by how they are.
 type healths struct {
 	nodes, held *prometheus.GaugeVec
+	overdue     *prometheus.GaugeVec
 	into        *prometheus.CounterVec
 	capacity    *prometheus.GaugeVec
 }
@@ -21,6 +22,11 @@ func newHealths(b *builder) healths {
 		held: b.gauge(
 			"nodes_held_in_service",
 			"Nodes of a flavor that would be out of service if not too many were taken out within the hour.",
+			"flavor",
+		),
+		overdue: b.gauge(
+			"nodes_deep_test_overdue",
+			"Nodes of a flavor in service whose last deep test is longer ago than the configuration says, or that had none.",
 			"flavor",
 		),
 		capacity: b.gauge(
@@ -44,6 +50,14 @@ func (m *Metrics) NodeHealth(states map[nodehealth.State]int, held map[string]in
 	}
 	for _, s := range into {
 		m.health.into.WithLabelValues(string(s)).Inc()
+	}
+}
+
+// DeepTests says how many nodes were not tested for too long, by flavor.
+func (m *Metrics) DeepTests(overdue map[string]int) {
+	m.health.overdue.Reset()
+	for flavor, n := range overdue {
+		m.health.overdue.WithLabelValues(flavor).Set(float64(n))
 	}
 }
 

@@ -233,6 +233,7 @@ func everything(m *metrics.Metrics) {
 		map[string]int{"f": 1},
 		[]nodehealth.State{nodehealth.Healthy},
 	)
+	m.DeepTests(map[string]int{"f": 1})
 	m.Capacity(
 		map[string][]nodehealth.Capacity{"f": {{Resource: "r", Planned: 1, Promised: 1, ShortSince: start}}},
 	)

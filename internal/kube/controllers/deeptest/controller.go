@@ -52,14 +52,18 @@ type Options struct {
 	Namespace string
 	Policy    nodehealth.TestPolicy
 	// Flavors whose nodes are tested; none is all.
-	Flavors  []string
+	Flavors []string
+	// Spares are how many nodes of flavors are kept for recovery, which no queue gives to tests.
+	Spares   map[string]nodehealth.Spares
 	Template Template
+	// Overdue is told how many nodes were not tested for too long, by flavor; nil is not told.
+	Overdue func(flavors map[string]int)
 }
 
-// SetupWithManager adds the controller to the manager. It needs list and watch on nodes, pods, resourceflavors and jobs,
-// create and patch on events, and create and delete on jobs in its namespace.
+// SetupWithManager adds the controller to the manager. It needs list and watch on namespaces, nodes, pods, resourceflavors
+// and jobs, create and patch on events, and create and delete on jobs in its namespace.
 func SetupWithManager(mgr manager.Manager, o Options) error {
-	r := &reconciler{Options: o, memory: o.Memory, told: map[string]bool{}}
+	r := &reconciler{Options: o, memory: o.Memory, told: map[string]bool{}, waited: map[string]time.Time{}}
 	c, err := controller.New("deeptest", mgr, controller.Options{Reconciler: r})
 	if err != nil {
 		return fmt.Errorf("make the controller of deep tests: %w", err)
@@ -108,7 +112,8 @@ func nodeChanged() predicate.TypedPredicate[*corev1.Node] {
 	return predicate.TypedFuncs[*corev1.Node]{
 		UpdateFunc: func(e event.TypedUpdateEvent[*corev1.Node]) bool {
 			return !reflect.DeepEqual(e.ObjectOld.Labels, e.ObjectNew.Labels) ||
-				!reflect.DeepEqual(e.ObjectOld.Spec, e.ObjectNew.Spec) || ready(e.ObjectOld) != ready(e.ObjectNew)
+				!reflect.DeepEqual(e.ObjectOld.Spec, e.ObjectNew.Spec) || ready(e.ObjectOld) != ready(e.ObjectNew) ||
+				wanted(e.ObjectOld) != wanted(e.ObjectNew) || whole(e.ObjectOld) != whole(e.ObjectNew)
 		},
 	}
 }
@@ -116,13 +121,19 @@ func nodeChanged() predicate.TypedPredicate[*corev1.Node] {
 type reconciler struct {
 	Options
 	memory client.Reader
-	// told are the tests of which it was said that none follows.
+	// told are the tests of which it was said that none follows, or that they do not start.
 	told map[string]bool
+	// waited is when tests of nodes last waited too long, by the UIDs of nodes. It is lost with the process: then such a
+	// node is not behind others.
+	waited map[string]time.Time
 }
 
 // Reconcile looks at all nodes.
 func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	// 1. Gather.
+	if err := r.namespace(ctx); err != nil {
+		return reconcile.Result{}, err
+	}
 	byName, candidates, err := r.nodes(ctx)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -142,7 +153,13 @@ func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	for _, t := range plan.Start {
 		errs = append(errs, r.start(ctx, &t, byName[t.Node]))
 	}
-	r.tell(plan.GivenUp, byName)
+	for _, name := range plan.Waited {
+		r.waited[string(byName[name].UID)] = now
+	}
+	r.tell(&plan, byName)
+	if r.Overdue != nil {
+		r.Overdue(plan.Overdue)
+	}
 	if err := errors.Join(errs...); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -153,7 +170,23 @@ func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	return reconcile.Result{RequeueAfter: wait}, nil
 }
 
-// nodes are all with GPUs of the flavors that are tested.
+// namespace refuses that of a team, which could write there what is believed of nodes.
+func (r *reconciler) namespace(ctx context.Context) error {
+	var ns corev1.Namespace
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: r.Namespace}, &ns); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("read namespace %s: %w", r.Namespace, err)
+	}
+	if ns.Labels[kueue.TeamNamespaceLabel] == "true" {
+		return fmt.Errorf(
+			"namespace %s is a team's, as its label %s says, and what passes a deep test there is believed: "+
+				"name another one in nodeHealth.deepTest.namespace. No node is tested",
+			r.Namespace, kueue.TeamNamespaceLabel,
+		)
+	}
+	return nil
+}
+
+// nodes are all that exist.
 func (r *reconciler) nodes(ctx context.Context) (map[string]*corev1.Node, []nodehealth.TestNode, error) {
 	var all kueue.ResourceFlavorList
 	if err := r.Client.List(ctx, &all); err != nil {
@@ -163,7 +196,7 @@ func (r *reconciler) nodes(ctx context.Context) (map[string]*corev1.Node, []node
 	for i := range all.Items {
 		flavors[i] = convert.Flavor(&all.Items[i])
 	}
-	busy, err := r.busy(ctx)
+	jobs, tests, err := r.busy(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -177,48 +210,76 @@ func (r *reconciler) nodes(ctx context.Context) (map[string]*corev1.Node, []node
 	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, nil, fmt.Errorf("list nodes: %w", err)
 	}
-	byName := map[string]*corev1.Node{}
-	var out []nodehealth.TestNode
+	byName, waited := map[string]*corev1.Node{}, map[string]time.Time{}
+	out := make([]nodehealth.TestNode, len(nodes.Items))
+	members := map[string][]nodehealth.Spare{}
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
-		pools := nodehealth.Pools(flavors, convert.NodeSignals(n))
-		wanted := len(r.Flavors) == 0 ||
-			slices.ContainsFunc(pools, func(p string) bool { return slices.Contains(r.Flavors, p) })
-		if len(convert.GPUsOf(n)) == 0 || !wanted {
-			continue
-		}
 		byName[n.Name] = n
-		out = append(out, nodehealth.TestNode{
-			Name:  n.Name,
-			UID:   string(n.UID),
-			Pools: pools,
-			Idle:  !busy[n.Name],
-			Ready: free(n),
-			InService: convert.NodeWith(
-				n,
-				healths[n.Name],
-			).State.TakesWork(),
+		if at, is := r.waited[string(n.UID)]; is {
+			waited[string(n.UID)] = at
+		}
+		pools := nodehealth.Pools(flavors, convert.NodeSignals(n))
+		state := convert.NodeWith(n, healths[n.Name]).State
+		out[i] = nodehealth.TestNode{
+			Name: n.Name, UID: string(n.UID), Pools: pools,
+			Wanted: wanted(n) && (len(r.Flavors) == 0 ||
+				slices.ContainsFunc(pools, func(p string) bool { return slices.Contains(r.Flavors, p) })),
+			Whole: whole(n), Idle: !jobs[n.Name], Up: ready(n), Ready: free(n), InService: state.TakesWork(),
+			Waited: waited[string(n.UID)],
 			Health: convert.OfNode(n, healths[n.Name]),
-		})
+		}
+		unused := func() bool { return state == core.NodeReady && !jobs[n.Name] && !tests[n.Name] }
+		for _, p := range pools {
+			members[p] = append(members[p], nodehealth.Spare{Name: n.Name, Free: unused})
+		}
+	}
+	r.waited = waited
+	kept := map[string]bool{}
+	for flavor, spares := range r.Spares { // each by itself, so order does not matter
+		for _, name := range spares.Keep(members[flavor]) {
+			kept[name] = true
+		}
+	}
+	for i := range out {
+		out[i].Spare = kept[out[i].Name]
 	}
 	return byName, out, nil
 }
 
-// busy are the nodes of which pods hold GPUs, those of tests apart.
-func (r *reconciler) busy(ctx context.Context) (map[string]bool, error) {
+// busy are the nodes of which pods of jobs hold GPUs, and those of which pods of tests do.
+func (r *reconciler) busy(ctx context.Context) (jobs, tests map[string]bool, err error) {
 	var pods corev1.PodList
 	if err := r.Client.List(ctx, &pods, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list pods: %w", err)
+		return nil, nil, fmt.Errorf("list pods: %w", err)
 	}
-	busy := map[string]bool{}
+	jobs, tests = map[string]bool{}, map[string]bool{}
 	for i := range pods.Items {
 		p := &pods.Items[i]
-		ours := p.Namespace == r.Namespace && p.Labels[convert.DeepTestLabel] != ""
-		if !ours && convert.HoldsGPUs(p) {
-			busy[p.Spec.NodeName] = true
+		switch ours := p.Namespace == r.Namespace && p.Labels[convert.DeepTestLabel] != ""; {
+		case !convert.HoldsGPUs(p):
+		case ours:
+			tests[p.Spec.NodeName] = true
+		default:
+			jobs[p.Spec.NodeName] = true
 		}
 	}
-	return busy, nil
+	return jobs, tests, nil
+}
+
+// wanted reports whether a node has GPUs, and whole whether pods can ask for all of them.
+func wanted(n *corev1.Node) bool {
+	return slices.ContainsFunc(convert.GPUsOf(n), func(gpu corev1.ResourceName) bool {
+		amount := n.Status.Capacity[gpu]
+		return !amount.IsZero()
+	})
+}
+
+func whole(n *corev1.Node) bool {
+	return !slices.ContainsFunc(convert.GPUsOf(n), func(gpu corev1.ResourceName) bool {
+		all, left := n.Status.Capacity[gpu], n.Status.Allocatable[gpu]
+		return left.Cmp(all) < 0
+	})
 }
 
 func ready(n *corev1.Node) bool {
@@ -293,16 +354,22 @@ func (r *reconciler) remove(ctx context.Context, j *batchv1.Job) error {
 	return nil
 }
 
-// tell says once of each node that it is not tested any more.
-func (r *reconciler) tell(given []nodehealth.Test, nodes map[string]*corev1.Node) {
+// tell says once of each node that it is not tested any more, or not yet.
+func (r *reconciler) tell(plan *nodehealth.TestPlan, nodes map[string]*corev1.Node) {
 	now := map[string]bool{}
-	for i := range given {
-		t := &given[i]
-		now[convert.TestJobName(t)] = true
-		if !r.told[convert.TestJobName(t)] {
-			r.Recorder.Eventf(nodes[t.Node], nil, corev1.EventTypeWarning, "DeepTestGivenUp", "TestNode", "%s",
-				t.GivenUpWords())
+	once := func(t *nodehealth.Test, reason, words string) {
+		key := reason + " " + convert.TestJobName(t)
+		if now[key] = true; !r.told[key] {
+			r.Recorder.Eventf(nodes[t.Node], nil, corev1.EventTypeWarning, reason, "TestNode", "%s", words)
 		}
+	}
+	for i := range plan.GivenUp {
+		t := &plan.GivenUp[i]
+		once(t, "DeepTestGivenUp", t.GivenUpWords())
+	}
+	for i := range plan.Partial {
+		t := &plan.Partial[i]
+		once(t, "DeepTestWaits", t.PartialWords())
 	}
 	r.told = now
 }

@@ -80,7 +80,7 @@ func (w *world) restart() {
 				Image: "mlbatch", Deadline: time.Hour, Queue: "deep-tests", PriorityClass: "deep-tests",
 			},
 		},
-		memory: w.c, told: map[string]bool{},
+		memory: w.c, told: map[string]bool{}, waited: map[string]time.Time{},
 	}
 }
 
@@ -226,6 +226,77 @@ func TestANodeOutOfServiceIsTestedWithoutAQueue(t *testing.T) {
 	}
 }
 
+// A device plugin that starts anew has its GPUs read 0 for a moment. What came of the last test is known after that, too.
+func TestAPassIsKeptWhileGPUsAreGoneForAMoment(t *testing.T) {
+	for name, zero := range map[string]corev1.ResourceList{
+		"0": {"nvidia.com/gpu": resource.MustParse("0")}, "nothing": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, node("n1"))
+			w.look()
+			w.ends("deep-test-n1-1", batchv1.JobComplete, "")
+			n := node("n1")
+			n.Status.Capacity, n.Status.Allocatable = zero, zero
+			w.must(w.c.Status().Update(w.Context(), n))
+			w.look()
+			if w.jobs()["deep-test-n1-1"] == nil {
+				t.Fatal("the test that passed is gone")
+			}
+			w.must(w.c.Delete(w.Context(), n))
+			w.look()
+			if got := w.jobs(); len(got) > 0 {
+				t.Errorf("the node is gone, and of its tests there are %v", got)
+			}
+		})
+	}
+}
+
+// A test asks for all GPUs that the node has. One of those that are left would pass without a look at the broken one.
+func TestATestOfSomeGPUsOnlyIsNone(t *testing.T) {
+	n := node("n1")
+	n.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("7")}
+	w := newWorld(t, n)
+	w.draining("n1")
+	w.look()
+	w.look()
+	if got := w.told(); len(w.jobs()) > 0 || strings.Count(got, "DeepTestWaits") != 1 ||
+		!strings.Contains(got, "fewer of its GPUs can be allocated than it has") {
+		t.Errorf("there are %v, told %q; want no test, and once why", w.jobs(), got)
+	}
+	p := w.r.Template.pod(n) // a GPU may break between the look and the start
+	if asks := p.Containers[0].Resources.Limits["nvidia.com/gpu"]; asks.Value() != 8 {
+		t.Errorf("the test asks for %v of 8 GPUs", asks.Value())
+	}
+}
+
+// What is kept for recovery is given to no test by any queue: one that waited there would keep others from theirs.
+func TestSparesAreNotTestedByTheQueue(t *testing.T) {
+	w := newWorld(t, node("n1"), node("n2"), node("n3"), pod("blue", "n3", true))
+	w.r.Spares = map[string]nodehealth.Spares{"gpus": {Nodes: 1}}
+	w.r.Policy.Most = 5
+	w.look()
+	if got := w.jobs(); len(got) != 1 || got["deep-test-n1-1"] == nil {
+		t.Errorf("there are %v, want a test of n1: n2 is kept, and n3 is used", got)
+	}
+}
+
+// A test that the queue never runs makes room for those of other nodes, and a node that is late is counted.
+func TestTestsThatWaitTooLongMakeRoom(t *testing.T) {
+	w := newWorld(t, node("n1"), node("n2"))
+	overdue := map[string]int{}
+	w.r.Overdue = func(all map[string]int) { overdue = all }
+	w.look()
+	w.clock.Step(time.Hour)
+	w.look()
+	w.look()
+	if got := w.jobs(); len(got) != 1 || got["deep-test-n2-1"] == nil {
+		t.Errorf("there are %v, want a test of the node that had none", got)
+	}
+	if overdue["gpus"] != 2 {
+		t.Errorf("overdue are %v, want both nodes", overdue)
+	}
+}
+
 func TestUnclearTestsEndWithWords(t *testing.T) {
 	w := newWorld(t, node("n1"))
 	w.draining("n1")
@@ -257,7 +328,10 @@ func TestNodesInOtherHandsAreNotTested(t *testing.T) {
 		"drained":             func(n *corev1.Node) { n.Annotations = map[string]string{view.DrainAnnotation: "{}"} },
 		"not ready":           func(n *corev1.Node) { n.Status.Conditions = nil },
 		"tested by Autopilot": func(n *corev1.Node) { n.Labels[nodehealth.HealthLabel] = "TESTING" },
-		"without GPUs":        func(n *corev1.Node) { n.Status.Allocatable = nil },
+		"without GPUs":        func(n *corev1.Node) { n.Status.Allocatable, n.Status.Capacity = nil, nil },
+		"with a GPU that cannot be allocated": func(n *corev1.Node) {
+			n.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("7")}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := node("n1")
@@ -303,6 +377,17 @@ func TestMissingNamespaceIsSaid(t *testing.T) {
 	w.look() // it was made before the cache shows it
 }
 
+// What passes in a namespace in which a team may write is not to be believed.
+func TestANamespaceOfATeamIsRefused(t *testing.T) {
+	w := newWorld(t, node("n1"), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: tests, Labels: map[string]string{kueue.TeamNamespaceLabel: "true"},
+	}})
+	_, err := w.r.Reconcile(t.Context(), reconcile.Request{})
+	if err == nil || !strings.Contains(err.Error(), "nodeHealth.deepTest.namespace") || len(w.jobs()) > 0 {
+		t.Errorf("it says %v and makes %v, want an error that says what to set", err, w.jobs())
+	}
+}
+
 func TestNamesOfJobsFit(t *testing.T) {
 	seen := map[string]bool{}
 	for _, n := range []string{"n", strings.Repeat("a", 60), strings.Repeat("a", 61), strings.Repeat("a.", 120) + "b", "a.b", "a-b"} {
@@ -325,6 +410,13 @@ func TestWhatTestsRun(t *testing.T) {
 		p.InitContainers[0].Image != "mlbatch" ||
 		*p.RuntimeClassName != "nvidia" {
 		t.Errorf("it runs %+v", p)
+	}
+	if u := p.SecurityContext.RunAsUser; u == nil || *u != nobody {
+		t.Error("it runs as the user of the image, which may be root")
+	}
+	one.AnyUser = true
+	if s := one.pod(node("n1")).SecurityContext; s.RunAsUser != nil || s.RunAsGroup != nil || !*s.RunAsNonRoot {
+		t.Errorf("it runs as %+v, want one whom the cluster chooses", s)
 	}
 	own := Template{Image: "mine", Command: []string{"test"}}
 	if c := own.pod(node("n1")).Containers[0]; c.Image != "mine" ||

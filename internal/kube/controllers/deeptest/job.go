@@ -22,7 +22,9 @@ type Template struct {
 	// Command that tests; none is mlbatch's own.
 	Command          []string
 	RuntimeClassName string
-	Deadline         time.Duration
+	// AnyUser leaves to the cluster as which user tests run, as OpenShift gives each namespace some of its own.
+	AnyUser  bool
+	Deadline time.Duration
 	// Queue and PriorityClass are those of tests of nodes in service.
 	Queue, PriorityClass string
 }
@@ -94,14 +96,17 @@ func (t Template) job(test *nodehealth.Test, n *corev1.Node, namespace string) (
 	return j, nil
 }
 
-// pod asks for all GPUs of a node, and has no rights in the cluster.
+// pod asks for all GPUs that a node has, also for those that cannot be allocated: then it does not run, rather than to
+// pass without a look at them. It has no rights in the cluster.
 func (t Template) pod(n *corev1.Node) corev1.PodSpec {
 	asks := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("2Gi"),
 	}
 	limits := corev1.ResourceList{}
 	for _, gpu := range convert.GPUsOf(n) {
-		asks[gpu], limits[gpu] = n.Status.Allocatable[gpu], n.Status.Allocatable[gpu]
+		if all := n.Status.Capacity[gpu]; !all.IsZero() {
+			asks[gpu], limits[gpu] = all, all
+		}
 	}
 	c := corev1.Container{
 		Name: container, Image: t.Image, Command: t.Command,
@@ -120,9 +125,12 @@ func (t Template) pod(n *corev1.Node) corev1.PodSpec {
 		EnableServiceLinks:           new(false),
 		Tolerations:                  []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 		SecurityContext: &corev1.PodSecurityContext{
-			RunAsNonRoot: new(true), RunAsUser: new(int64(nobody)), RunAsGroup: new(int64(nobody)),
+			RunAsNonRoot:   new(true),
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
+	}
+	if !t.AnyUser {
+		s.SecurityContext.RunAsUser, s.SecurityContext.RunAsGroup = new(int64(nobody)), new(int64(nobody))
 	}
 	if t.RuntimeClassName != "" {
 		s.RuntimeClassName = new(t.RuntimeClassName)

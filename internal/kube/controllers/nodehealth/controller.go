@@ -73,7 +73,7 @@ type Options struct {
 }
 
 // SetupWithManager adds the controller to the manager. It needs list and watch on nodes, pods, workloads,
-// resourceflavors and, where there are tests, jobs,
+// resourceflavors and, where there are tests, jobs and namespaces,
 // create and patch on events, and list, watch, create and patch on configmaps in its namespace; to act, patch on nodes
 // and nodes/status as well (convert.NodesRole).
 func SetupWithManager(mgr manager.Manager, o Options) error {
@@ -215,7 +215,7 @@ func (r *reconciler) patients(
 	patients := make([]nodehealth.Patient, len(nodes.Items))
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
-		p, err := convert.Patient(n, on[n.Name], flavors, r.Policy.Rules, now)
+		p, err := convert.Patient(n, on[n.Name], flavors, r.Policy.Rules)
 		if key := "report of " + n.Name; err == nil {
 			delete(r.told, key)
 		} else if !r.told[key] {
@@ -231,10 +231,17 @@ func (r *reconciler) patients(
 	return nodes.Items, patients, lapses, nil
 }
 
-// tests are the deep tests that there are, by node.
+// tests are the deep tests that there are, by node; none in the namespace of a team, who could write them.
 func (r *reconciler) tests(ctx context.Context) (map[string][]nodehealth.Test, error) {
 	if r.TestNamespace == "" {
 		return nil, nil
+	}
+	var ns corev1.Namespace
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: r.TestNamespace}, &ns); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("read namespace %s: %w", r.TestNamespace, err)
+	}
+	if ns.Labels[kueue.TeamNamespaceLabel] == "true" {
+		return nil, nil // the controller of deep tests says so
 	}
 	var jobs batchv1.JobList
 	if err := r.Client.List(
@@ -530,7 +537,9 @@ func (r *reconciler) condition(
 		LastHeartbeatTime:  metav1.NewTime(now),
 		LastTransitionTime: metav1.NewTime(now),
 	}
-	if h.State() == nodehealth.Testing {
+	if h.State() == nodehealth.Testing && !h.Untested.IsZero() {
+		want.Status, want.Message = corev1.ConditionFalse, "waits for a deep test since it was cleared"
+	} else if h.State() == nodehealth.Testing {
 		want.Status, want.Message = corev1.ConditionFalse, "its health label speaks of a test"
 	} else if f, _ := h.Worst(); f != nil {
 		want.Status, want.Message = corev1.ConditionFalse, f.Words()

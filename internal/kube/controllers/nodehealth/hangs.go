@@ -16,6 +16,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/view"
 )
 
@@ -37,7 +38,9 @@ func IndexHangs(o client.Object) []string {
 func hangsOf(w *kueue.Workload) []nodehealth.HangReport {
 	var out []nodehealth.HangReport
 	add := func(node string, at time.Time) {
-		out = append(out, nodehealth.HangReport{Node: node, Namespace: w.Namespace, Job: w.Name, At: at})
+		out = append(out, nodehealth.HangReport{
+			Node: node, Namespace: w.Namespace, User: jobs.User(nil, w), Job: w.Name, At: at,
+		})
 	}
 	c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadProgressing)
 	if c != nil && c.Status == metav1.ConditionFalse {

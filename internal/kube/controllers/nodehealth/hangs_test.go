@@ -10,6 +10,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/view"
 )
 
@@ -45,6 +46,10 @@ func restarted(namespace, node string, at time.Time) *kueue.Workload {
 
 // Jobs of one tenant say nothing of a node, those of two make it suspect for a day, and it is never closed by that.
 func TestNodesOnWhichJobsHang(t *testing.T) {
+	by := func(user string, w *kueue.Workload) *kueue.Workload {
+		jobs.SetUser(w, user)
+		return w
+	}
 	for name, c := range map[string]struct {
 		second *kueue.Workload
 		want   nodehealth.State
@@ -52,12 +57,13 @@ func TestNodesOnWhichJobsHang(t *testing.T) {
 		"of one tenant":       {restarted("blue", "a", noon.Add(-2*time.Hour)), nodehealth.Healthy},
 		"of two":              {restarted("red", "a", noon.Add(-2*time.Hour)), nodehealth.Suspect},
 		"both hang":           {hanging("red", "a", noon.Add(-2*time.Hour)), nodehealth.Suspect},
+		"of one who has both": {by("ann", restarted("red", "a", noon.Add(-2*time.Hour))), nodehealth.Healthy},
 		"elsewhere":           {restarted("red", "b", noon.Add(-2*time.Hour)), nodehealth.Healthy},
 		"nobody was behind":   {hanging("red", "", noon.Add(-2*time.Hour)), nodehealth.Healthy},
 		"more than a day ago": {restarted("red", "a", noon.Add(-25*time.Hour)), nodehealth.Healthy},
 	} {
 		t.Run(name, func(t *testing.T) {
-			first := hanging("blue", "a", noon.Add(-time.Hour))
+			first := by("ann", hanging("blue", "a", noon.Add(-time.Hour)))
 			c.second.Name = "other"
 			w := newWorld(t, node("a", ""), node("b", ""), first, c.second)
 			next := w.look()
