@@ -26,25 +26,17 @@ type Spares struct{ Nodes, Percent int }
 // Of is how many that are of so many nodes.
 func (s Spares) Of(nodes int) int { return max(0, min(nodes, max(s.Nodes, (nodes*s.Percent+99)/100))) }
 
-// Spare is a node that could be kept for recovery.
-type Spare struct {
-	Name string
-	// Free says that it takes any work, and has none.
-	Free func() bool
-}
-
-// Keep chooses which nodes of a flavor are kept: of those that are free the last by name, since jobs are packed on the
-// first. Nodes that are taken are none, so that fewer are kept while fewer are free.
-func (s Spares) Keep(nodes []Spare) (kept []string) {
+// Keep chooses which nodes of a flavor are kept, of all by name: of those that are free, which take any work and have
+// none, the last, since jobs are packed on the first. Nodes that are taken are none, so that fewer are kept while fewer
+// are free.
+func (s Spares) Keep(nodes []string, free func(node string) bool) (kept []string) {
 	left := s.Of(len(nodes))
-	for _, n := range slices.Backward(slices.SortedFunc(slices.Values(nodes), func(a, b Spare) int {
-		return cmp.Compare(a.Name, b.Name)
-	})) {
+	for _, name := range slices.Backward(nodes) {
 		if left == 0 {
 			break
 		}
-		if n.Free() {
-			kept = append(kept, n.Name)
+		if free(name) {
+			kept = append(kept, name)
 			left--
 		}
 	}

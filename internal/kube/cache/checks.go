@@ -3,6 +3,7 @@ package cache
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -126,6 +127,8 @@ func (b *batch) flavor(c ObjectUpdate) {
 		delete(b.world.flavors, c.Name)
 		b.events = append(b.events, gone(c.Ref))
 	}
+	_, kept := b.world.rules.Spares[c.Name]
+	b.world.spares.all = b.world.spares.all || kept && !reflect.DeepEqual(old.spec, is.spec)
 	if old.onDemand != is.onDemand || old.spec.Topology.Name != is.spec.Topology.Name {
 		b.using(c.Name)
 	}

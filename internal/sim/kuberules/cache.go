@@ -59,6 +59,9 @@ func (Rules) Wakes(x *sim.WatchEvent, before *core.PodState) bool {
 // Decided takes in a plan before it is written.
 func (p *objectCache) Decided(plan core.Plan) { p.world.Decided(plan) }
 
+// Holds takes in which nodes are held.
+func (p *objectCache) Holds(nodes []string) { p.world.Holds(nodes) }
+
 // Show takes in an object and returns what the engine is told.
 func (p *objectCache) Show(x sim.WatchEvent) []core.Event {
 	c := cache.ObjectUpdate{Ref: cache.Ref{Kind: cache.Workload, Namespace: x.Key.Namespace, Name: x.Key.Name}}
