@@ -136,12 +136,19 @@ func (b *batch) keep() {
 	s.kept = kept
 }
 
-// kinds are the flavors of which nodes are kept, and exist.
+// keepsSpares reports whether nodes of a flavor are kept: not where they are made when jobs ask for them.
+func (w *World) keepsSpares(flavor string) bool {
+	_, ruled := w.spares.rules[flavor]
+	f, exists := w.flavors[flavor]
+	return ruled && exists && !f.onDemand
+}
+
+// kinds are the flavors of which nodes are kept.
 func (w *World) kinds() []core.Flavor {
 	flavors := make([]core.Flavor, 0, len(w.spares.rules))
 	for _, name := range slices.Sorted(maps.Keys(w.spares.rules)) {
-		if f, exists := w.flavors[name]; exists {
-			flavors = append(flavors, f.spec)
+		if w.keepsSpares(name) {
+			flavors = append(flavors, w.flavors[name].spec)
 		}
 	}
 	return flavors
