@@ -57,8 +57,8 @@ type Capacity struct {
 	Planned, Present, Healthy, Promised core.Amount
 	// OnDemand says that what is planned and not present is made when jobs ask for it.
 	OnDemand bool
-	// LostSince is since when something that was planned is not healthy, ShortSince since when more is promised than
-	// is healthy; zero if it is not so.
+	// LostSince is since when something that was planned is not healthy, ShortSince since when some of what is promised
+	// is missing for that; zero if it is not so.
 	LostSince, ShortSince time.Time
 	// Cut says that quotas are cut in proportion while more is promised than healthy.
 	Cut bool
@@ -81,6 +81,18 @@ func (c Capacity) Slack() core.Amount {
 	}
 	return c.Healthy.Sub(c.Promised)
 }
+
+// Left is what is left of so much that is promised: what is healthy or, where more was promised on purpose than there
+// ever was, that without what is lost.
+func (c Capacity) Left(promised core.Amount) core.Amount {
+	if c.Lost() == 0 {
+		return promised
+	}
+	return min(promised, max(0, c.Healthy, promised.Sub(c.Lost())))
+}
+
+// Short is how much of what is promised is missing since nodes are lost.
+func (c Capacity) Short() core.Amount { return c.Promised.Sub(c.Left(c.Promised)) }
 
 // Equal reports whether both say the same.
 func (c Capacity) Equal(o Capacity) bool {
@@ -155,6 +167,9 @@ func (f *Supply) Capacities(before []Capacity, now time.Time) []Capacity {
 			}
 		}
 	}
+	for _, q := range pool.Planned {
+		of(q.Resource) // also where no node of it ever came
+	}
 	for fr, p := range f.Promised {
 		if fr.Flavor != flavor {
 			continue
@@ -196,7 +211,7 @@ func date(c *Capacity, before []Capacity, now time.Time) {
 			c.LostSince = now
 		}
 	}
-	if c.Slack() < 0 && c.Lost() > 0 {
+	if c.Short() > 0 && c.Slack() < 0 {
 		c.ShortSince = was.ShortSince
 		if c.ShortSince.IsZero() {
 			c.ShortSince = now

@@ -1,6 +1,7 @@
 package cache_test
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -171,4 +173,71 @@ func TestNodesHeldBeforeARestartAreNotKept(t *testing.T) {
 	if h.step(); !h.kept["n1"] {
 		t.Errorf("%v are kept, want n1, which nobody has", h.kept)
 	}
+}
+
+// Whatever comes and ends meanwhile, whoever has others evicted starts once those are gone, and has no others evicted:
+// no node that it is held is kept for recovery.
+func TestNoPlanIsLostToSpares(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		h, world := newHolding(t)
+		h.step(append(world, readyNode("n3"), readyNode("n4"), readyNode("n5"))...)
+		running, leaving := map[string]int32{}, map[string]string{} // leaving: for whom
+		priorities, waiting := map[string]int32{}, map[string]bool{}
+		gone := func(name string) cache.ObjectUpdate {
+			return cache.ObjectUpdate{Ref: cache.Ref{Kind: cache.Workload, Namespace: "ns", Name: name}}
+		}
+		take := func(p core.Plan) {
+			var seen []cache.ObjectUpdate
+			for _, d := range p {
+				switch d := d.(type) {
+				case core.Admit:
+					name := d.Key.Name
+					for _, by := range leaving {
+						if by == name {
+							r.Fatalf("%s starts before those are gone that were evicted for it", name)
+						}
+					}
+					running[name] = priorities[name]
+					delete(waiting, name)
+					seen = append(seen, h.job(name, priorities[name], &d.Admission, nil))
+				case core.Evict:
+					if waiting[d.For.Name] {
+						r.Fatalf("%s has %s evicted, after another one was for it", d.For.Name, d.Key.Name)
+					}
+					delete(running, d.Key.Name)
+					leaving[d.Key.Name] = d.For.Name
+				case core.Refuse, core.Replace:
+				}
+			}
+			for _, by := range leaving {
+				waiting[by] = true
+			}
+			if len(seen) > 0 {
+				h.step(seen...)
+			}
+		}
+		for i := range rapid.IntRange(5, 30).Draw(r, "steps") {
+			names := slices.Sorted(maps.Keys(leaving))
+			switch kind := rapid.IntRange(0, 3).Draw(r, "kind"); {
+			case kind == 0 && len(names) > 0:
+				name := rapid.SampledFrom(names).Draw(r, "gone")
+				by := leaving[name]
+				delete(leaving, name)
+				p := h.step(gone(name))
+				take(p)
+				last := !slices.Contains(slices.Collect(maps.Values(leaving)), by)
+				if _, runs := running[by]; last && !runs {
+					r.Fatalf("%s does not start when all are gone that were evicted for it: %v", by, p)
+				}
+			case kind == 1 && len(running) > 0:
+				name := rapid.SampledFrom(slices.Sorted(maps.Keys(running))).Draw(r, "ends")
+				delete(running, name)
+				take(h.step(gone(name)))
+			default:
+				name := "j" + strconv.Itoa(i)
+				priorities[name] = int32(rapid.IntRange(0, 3).Draw(r, "priority")) //nolint:gosec // small
+				take(h.step(h.job(name, priorities[name], nil, nil)))
+			}
+		}
+	})
 }
