@@ -60,6 +60,7 @@ func TestQuotasAreCutInProportion(t *testing.T) {
 	cohort := cache.ObjectUpdate{Ref: cache.Ref{Kind: cache.Cohort, Name: "all"}, Object: &kueue.Cohort{
 		ObjectMeta: metav1.ObjectMeta{Name: "all"}, Spec: kueue.CohortSpec{ResourceGroups: has("16")},
 	}}
+	flavors := 0
 	silent := cache.ObjectUpdate{Ref: cache.Ref{Kind: cache.Flavor, Name: "a100"}, Object: &kueue.ResourceFlavor{
 		ObjectMeta: metav1.ObjectMeta{Name: "a100"},
 	}}
@@ -128,6 +129,8 @@ func TestQuotasAreCutInProportion(t *testing.T) {
 		got := map[string]quota{}
 		for _, ev := range w.Translate(step.changes) {
 			switch ev := ev.(type) {
+			case core.FlavorSet:
+				flavors++
 			case core.QueueSet:
 				q := ev.Queue.Groups[0].Flavors[0].Quotas[0]
 				got[ev.Queue.Name] = quota{q.Nominal, q.Cut}
@@ -139,5 +142,8 @@ func TestQuotasAreCutInProportion(t *testing.T) {
 		if d := cmp.Diff(step.want, got); d != "" {
 			t.Errorf("%s (-want +got):\n%s", step.why, d)
 		}
+	}
+	if flavors != 1 {
+		t.Errorf("the flavor is told %d times, want once: it stays as it is", flavors)
 	}
 }
