@@ -92,7 +92,8 @@ type Reason struct {
 	// the most it could ever get.
 	Need, Have, Limit Amount
 	// Cut is how much less the queue has of it than was promised, since nodes are lost.
-	Cut Amount
+	// TreeCut is how much less all of its tree has.
+	Cut, TreeCut Amount
 	// PodsFit of PodsWanted pods have a place now.
 	PodsFit, PodsWanted int32
 	// Nodes matching the pod's filter, and how many of them are out of service.
@@ -151,7 +152,7 @@ func (r Reason) Equal(o Reason) bool {
 func (r Reason) same(o Reason) bool {
 	return r.Code == o.Code && r.Cause == o.Cause && r.Queue == o.Queue && r.Tree == o.Tree &&
 		r.PodSet == o.PodSet && r.Flavor == o.Flavor && r.Resource == o.Resource &&
-		r.Need == o.Need && r.Have == o.Have && r.Limit == o.Limit && r.Cut == o.Cut &&
+		r.Need == o.Need && r.Have == o.Have && r.Limit == o.Limit && r.Cut == o.Cut && r.TreeCut == o.TreeCut &&
 		r.PodsFit == o.PodsFit && r.PodsWanted == o.PodsWanted &&
 		r.Nodes == o.Nodes && r.NodesDown == o.NodesDown && r.NodesRefused == o.NodesRefused &&
 		r.NodesKept == o.NodesKept &&

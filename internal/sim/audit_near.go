@@ -61,8 +61,8 @@ func (a *Auditor) taken(w *audited, node string, count func(*core.PodSet, int32)
 func (a *Auditor) slots(w *audited, set int, name string) int64 {
 	told := &w.told.PodSets[set]
 	n := a.nodes[name]
-	if a.suits(told, &w.held.PodSets[set], name) != nil {
-		return 0
+	if _, kept := n.Labels[core.SpareLabel]; kept || a.suits(told, &w.held.PodSets[set], name) != nil {
+		return 0 // those that are kept for recovery may be used by it, and need not be
 	}
 	used, limits := map[string]core.Amount{core.Pods: n.Foreign.Of(core.Pods)}, map[string]int64{}
 	for _, q := range n.Foreign {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 )
 
 // World is all that a run depends on.
@@ -20,6 +21,8 @@ type World struct {
 	// Objects exist from the start: flavors, cohorts, queues, local queues,
 	// namespaces and nodes.
 	Objects []core.Event
+	// Spares are how many nodes of flavors are kept for recovery, where pods exist one by one. Those say that it is so.
+	Spares map[string]nodehealth.Spares
 	// Jobs sorted by Submit.
 	Jobs []Job
 	// Script is what else happens, sorted by At.

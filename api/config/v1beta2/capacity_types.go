@@ -14,14 +14,14 @@ import (
 
 // Capacity says what nodes there should be, and what becomes of quotas when too many are lost.
 type Capacity struct {
-	// WhenShort is Tell or Cut: what happens while more is promised than healthy.
+	// WhenShort is Tell or Cut: what happens while nodes are lost that were promised.
 	WhenShort *WhenShort `json:"whenShort,omitempty"`
 
 	// Flavors are what is to be known of the nodes of ResourceFlavors.
 	Flavors []FlavorCapacity `json:"flavors,omitempty"`
 }
 
-// WhenShort says what becomes of quotas while more is promised than healthy.
+// WhenShort says what becomes of quotas while nodes are lost that were promised.
 type WhenShort string
 
 // What becomes of quotas.
@@ -41,10 +41,8 @@ type FlavorCapacity struct {
 	// were ever seen and not struck out.
 	Planned corev1.ResourceList `json:"planned,omitempty"`
 
-	// OnDemand says that nodes are made when jobs ask for them, so that those which are not there are not lost.
-	OnDemand bool `json:"onDemand,omitempty"`
-
-	// Spares are how many nodes, or what share of those that exist, such as 5%, only recovery may use.
+	// Spares are how many nodes, or what share of those that exist, such as 5%, only recovery may use; none of a flavor
+	// whose nodes are made when jobs ask for them.
 	Spares *intstr.IntOrString `json:"spares,omitempty"`
 }
 

@@ -115,8 +115,15 @@ func quota(r core.Reason) string {
 
 // cut says that the queue has less than was promised, since nodes are lost.
 func cut(r core.Reason) string {
-	if r.Cut <= 0 {
+	switch {
+	case r.Cut <= 0 && r.TreeCut <= 0:
 		return ""
+	case r.Cut <= 0: // from which it could borrow
+		return fmt.Sprintf(
+			" (%s of the quotas around ClusterQueue %s are cut while nodes are out of service)",
+			Amount(r.Resource, r.TreeCut),
+			r.Queue,
+		)
 	}
 	return fmt.Sprintf(
 		" (%s of the quota of ClusterQueue %s are cut while nodes are out of service)",

@@ -26,25 +26,17 @@ type Spares struct{ Nodes, Percent int }
 // Of is how many that are of so many nodes.
 func (s Spares) Of(nodes int) int { return max(0, min(nodes, max(s.Nodes, (nodes*s.Percent+99)/100))) }
 
-// Spare is a node that could be kept for recovery.
-type Spare struct {
-	Name string
-	// Free says that it takes any work, and has none.
-	Free func() bool
-}
-
-// Keep chooses which nodes of a flavor are kept: of those that are free the last by name, since jobs are packed on the
-// first. Nodes that are taken are none, so that fewer are kept while fewer are free.
-func (s Spares) Keep(nodes []Spare) (kept []string) {
+// Keep chooses which nodes of a flavor are kept, of all by name: of those that are free, which take any work and have
+// none, the last, since jobs are packed on the first. Nodes that are taken are none, so that fewer are kept while fewer
+// are free.
+func (s Spares) Keep(nodes []string, free func(node string) bool) (kept []string) {
 	left := s.Of(len(nodes))
-	for _, n := range slices.Backward(slices.SortedFunc(slices.Values(nodes), func(a, b Spare) int {
-		return cmp.Compare(a.Name, b.Name)
-	})) {
+	for _, name := range slices.Backward(nodes) {
 		if left == 0 {
 			break
 		}
-		if n.Free() {
-			kept = append(kept, n.Name)
+		if free(name) {
+			kept = append(kept, name)
 			left--
 		}
 	}
@@ -65,8 +57,8 @@ type Capacity struct {
 	Planned, Present, Healthy, Promised core.Amount
 	// OnDemand says that what is planned and not present is made when jobs ask for it.
 	OnDemand bool
-	// LostSince is since when something that was planned is not healthy, ShortSince since when more is promised than
-	// is healthy; zero if it is not so.
+	// LostSince is since when something that was planned is not healthy, ShortSince since when some of what is promised
+	// is missing for that; zero if it is not so.
 	LostSince, ShortSince time.Time
 	// Cut says that quotas are cut in proportion while more is promised than healthy.
 	Cut bool
@@ -89,6 +81,18 @@ func (c Capacity) Slack() core.Amount {
 	}
 	return c.Healthy.Sub(c.Promised)
 }
+
+// Left is what is left of so much that is promised: what is healthy or, where more was promised on purpose than there
+// ever was, that without what is lost.
+func (c Capacity) Left(promised core.Amount) core.Amount {
+	if c.Lost() == 0 {
+		return promised
+	}
+	return min(promised, max(0, c.Healthy, promised.Sub(c.Lost())))
+}
+
+// Short is how much of what is promised is missing since nodes are lost.
+func (c Capacity) Short() core.Amount { return c.Promised.Sub(c.Left(c.Promised)) }
 
 // Equal reports whether both say the same.
 func (c Capacity) Equal(o Capacity) bool {
@@ -163,6 +167,9 @@ func (f *Supply) Capacities(before []Capacity, now time.Time) []Capacity {
 			}
 		}
 	}
+	for _, q := range pool.Planned {
+		of(q.Resource) // also where no node of it ever came
+	}
 	for fr, p := range f.Promised {
 		if fr.Flavor != flavor {
 			continue
@@ -204,7 +211,7 @@ func date(c *Capacity, before []Capacity, now time.Time) {
 			c.LostSince = now
 		}
 	}
-	if c.Slack() < 0 && c.Lost() > 0 {
+	if c.Short() > 0 && c.Slack() < 0 {
 		c.ShortSince = was.ShortSince
 		if c.ShortSince.IsZero() {
 			c.ShortSince = now

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -9,21 +10,24 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
-// lefts are what is left to be promised of a flavor's resources while quotas are cut, by the annotation of the flavor.
-type lefts map[core.FlavorResource]core.Amount
+// lefts are how flavors' resources stand of which quotas are cut, by the annotation of the flavor.
+type lefts map[core.FlavorResource]nodehealth.Capacity
 
 // leftOf are those of a flavor.
 func leftOf(flavor string, all []nodehealth.Capacity) lefts {
 	out := lefts{}
 	for _, c := range all {
 		if c.Cut && !c.ShortSince.IsZero() {
-			out[core.FlavorResource{Flavor: flavor, Resource: c.Resource}] = c.Healthy
+			// What was promised then may be another quota now, and since when it is short cuts nothing.
+			out[core.FlavorResource{Flavor: flavor, Resource: c.Resource}] = nodehealth.Capacity{
+				Planned: c.Planned, Healthy: c.Healthy,
+			}
 		}
 	}
 	return out
 }
 
-// capacity notes what is left of a flavor, and has all told anew that may have a quota of it.
+// capacity notes what is left of a flavor, so that quotas of it are cut anew.
 func (b *batch) capacity(flavor string, all []nodehealth.Capacity) {
 	is, was := leftOf(flavor, all), lefts{}
 	for fr, left := range b.world.left {
@@ -41,18 +45,31 @@ func (b *batch) capacity(flavor string, all []nodehealth.Capacity) {
 	b.recut = true
 }
 
-// retell has all queues and cohorts told anew where quotas are cut, or were: who has how much depends on all of them.
+// promises has quotas cut anew, while any are, where those of a queue or a cohort change: who has how much depends on all
+// of them.
+func (b *batch) promises(was, is []core.ResourceGroup) {
+	b.recut = b.recut || len(b.world.left) > 0 && !reflect.DeepEqual(was, is)
+}
+
+// retell cuts quotas anew if that is needed, and has queues and cohorts told of which others are cut.
 func (b *batch) retell() {
-	if !b.recut && (len(b.world.left) == 0 || len(b.queues)+len(b.cohorts) == 0) {
+	if !b.recut {
 		return
 	}
-	for name := range b.world.queues {
-		b.queues[name] = true
+	w := b.world
+	before := w.cuts
+	w.recut()
+	for _, cuts := range []map[owner]map[core.FlavorResource]core.Amount{before, w.cuts} {
+		for o := range cuts {
+			switch {
+			case maps.Equal(before[o], w.cuts[o]):
+			case o.cohort:
+				b.cohorts[o.name] = true
+			default:
+				b.queues[o.name] = true
+			}
+		}
 	}
-	for name := range b.world.cohorts {
-		b.cohorts[name] = true
-	}
-	b.world.recut()
 }
 
 // owner is a queue or a cohort that has a quota.
@@ -93,16 +110,17 @@ func (w *World) recut() {
 	}
 	for fr, all := range promised { // each by itself, so order does not matter
 		amounts := make([]core.Amount, len(all))
-		slack := -1
+		slack, sum := -1, core.Amount(0)
 		for i, p := range all {
 			amounts[i] = p.amount
 			if !p.cohort && p.name == w.rules.SlackQueue {
 				slack, amounts[i] = i, 0
 			}
+			sum = sum.Add(amounts[i])
 		}
-		kept := nodehealth.Cut(w.left[fr], amounts)
+		kept := nodehealth.Cut(w.left[fr].Left(sum), amounts)
 		if slack >= 0 {
-			rest := w.left[fr]
+			rest := w.left[fr].Healthy
 			for _, k := range kept {
 				rest = rest.Sub(k)
 			}
@@ -160,11 +178,12 @@ func (b *batch) cohort(c ObjectUpdate) {
 	e := plain(c)
 	set, is := e.(core.CohortSet)
 	if !is {
+		b.promises(b.world.cohorts[c.Name].Groups, nil)
 		delete(b.world.cohorts, c.Name)
-		b.recut = b.recut || len(b.world.left) > 0
 		b.events = append(b.events, e)
 		return
 	}
+	b.promises(b.world.cohorts[c.Name].Groups, set.Cohort.Groups)
 	b.world.cohorts[c.Name] = set.Cohort
 	b.cohorts[c.Name] = true
 }

@@ -50,7 +50,7 @@ func flavorWith(t *testing.T, c nodehealth.Capacity) cache.ObjectUpdate {
 	}}
 }
 
-// While more is promised than healthy, all quotas are told in proportion; only if the flavor says that they are cut, and
+// While something that is promised is lost, all quotas are told in proportion; only if the flavor says that they are cut, and
 // with what is cut of each. The slack queue has what nobody was promised. What specs say stays, and all is as before
 // when it is healthy.
 func TestQuotasAreCutInProportion(t *testing.T) {
@@ -59,6 +59,10 @@ func TestQuotasAreCutInProportion(t *testing.T) {
 	w := cache.NewWorld(convert.Rules{SlackQueue: "slack"})
 	cohort := cache.ObjectUpdate{Ref: cache.Ref{Kind: cache.Cohort, Name: "all"}, Object: &kueue.Cohort{
 		ObjectMeta: metav1.ObjectMeta{Name: "all"}, Spec: kueue.CohortSpec{ResourceGroups: has("16")},
+	}}
+	flavors := 0
+	silent := cache.ObjectUpdate{Ref: cache.Ref{Kind: cache.Flavor, Name: "a100"}, Object: &kueue.ResourceFlavor{
+		ObjectMeta: metav1.ObjectMeta{Name: "a100"},
 	}}
 	for _, step := range []struct {
 		why     string
@@ -90,24 +94,43 @@ func TestQuotasAreCutInProportion(t *testing.T) {
 		{
 			"a quota changes",
 			[]cache.ObjectUpdate{queueOf("blue", "16")},
-			map[string]quota{"blue": {11, 5}, "red": {11, 5}, "slack": {0, 8}, "cohort all": {10, 6}},
+			map[string]quota{"blue": {11, 5}, "red": {11, 5}, "cohort all": {10, 6}},
 		},
 		{
 			"a queue is gone, and what is left is enough",
 			[]cache.ObjectUpdate{{Ref: cache.Ref{Kind: cache.Queue, Name: "blue"}}},
-			map[string]quota{"red": {16, 0}, "slack": {0, 8}, "cohort all": {16, 0}},
+			map[string]quota{"red": {16, 0}, "cohort all": {16, 0}},
+		},
+		{
+			"the status of a queue is written",
+			[]cache.ObjectUpdate{queueOf("red", "16")},
+			map[string]quota{"red": {16, 0}},
+		},
+		{
+			"the annotation is taken away",
+			[]cache.ObjectUpdate{silent, queueOf("slack", "8")},
+			map[string]quota{"slack": {0, 8}},
+		},
+		{
+			"more was promised on purpose, and one is lost",
+			[]cache.ObjectUpdate{flavorWith(
+				t, nodehealth.Capacity{Planned: 16, Healthy: 15, Promised: 32, Cut: true, LostSince: at, ShortSince: at},
+			)},
+			map[string]quota{"cohort all": {15, 1}},
 		},
 		{
 			"it is only told",
 			[]cache.ObjectUpdate{flavorWith(
 				t, nodehealth.Capacity{Planned: 72, Healthy: 8, Promised: 32, LostSince: at, ShortSince: at},
 			)},
-			map[string]quota{"red": {16, 0}, "slack": {8, 0}, "cohort all": {16, 0}},
+			map[string]quota{"slack": {8, 0}, "cohort all": {16, 0}},
 		},
 	} {
 		got := map[string]quota{}
 		for _, ev := range w.Translate(step.changes) {
 			switch ev := ev.(type) {
+			case core.FlavorSet:
+				flavors++
 			case core.QueueSet:
 				q := ev.Queue.Groups[0].Flavors[0].Quotas[0]
 				got[ev.Queue.Name] = quota{q.Nominal, q.Cut}
@@ -119,5 +142,8 @@ func TestQuotasAreCutInProportion(t *testing.T) {
 		if d := cmp.Diff(step.want, got); d != "" {
 			t.Errorf("%s (-want +got):\n%s", step.why, d)
 		}
+	}
+	if flavors != 1 {
+		t.Errorf("the flavor is told %d times, want once: it stays as it is", flavors)
 	}
 }

@@ -3,6 +3,7 @@ package cache
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -45,14 +46,22 @@ func (b *batch) check(c ObjectUpdate) {
 func (b *batch) queue(c ObjectUpdate) {
 	q, ok := c.Object.(*kueue.ClusterQueue)
 	b.reconsider(b.world.queues[c.Name], q)
+	b.promises(groupsOf(b.world.queues[c.Name]), groupsOf(q))
 	if !ok {
 		delete(b.world.queues, c.Name)
-		b.recut = b.recut || len(b.world.left) > 0
 		b.events = append(b.events, gone(c.Ref))
 		return
 	}
 	b.world.queues[c.Name] = q
 	b.queues[c.Name] = true
+}
+
+// groupsOf are the quotas of a queue, which may be nil.
+func groupsOf(q *kueue.ClusterQueue) []core.ResourceGroup {
+	if q == nil {
+		return nil
+	}
+	return convert.Queue(q).Groups
 }
 
 // changedQueues returns the events of the queues that are to be told.
@@ -101,7 +110,7 @@ func (b *batch) topology(c ObjectUpdate) {
 // flavorSet tells the engine what a flavor is, with the levels of its topology.
 func (w *World) flavorSet(name string) core.Event {
 	is := w.flavors[name].spec
-	_, is.KeepsSpares = w.rules.Spares[name]
+	is.KeepsSpares = w.keepsSpares(name)
 	is.Topology.Levels = w.topologies[is.Topology.Name].Levels
 	return core.FlavorSet{Flavor: is}
 }
@@ -118,14 +127,21 @@ func (b *batch) flavor(c ObjectUpdate) {
 	var is resourceFlavor
 	if o, exists := c.Object.(*kueue.ResourceFlavor); exists {
 		is = resourceFlavor{convert.Flavor(o), convert.NodesOnDemand(o)}
+		known := old.spec.Name != ""
 		b.world.flavors[c.Name] = is
-		b.events = append(b.events, b.world.flavorSet(c.Name))
-		b.capacity(c.Name, convert.Capacities(o))
+		if !known || !reflect.DeepEqual(old, is) { // what it says of its capacity is no matter of the engine
+			b.events = append(b.events, b.world.flavorSet(c.Name))
+		}
+		if all, says := convert.CapacitiesOf(o); says { // who takes the annotation away opens no quota
+			b.capacity(c.Name, all)
+		}
 	} else {
 		b.capacity(c.Name, nil)
 		delete(b.world.flavors, c.Name)
 		b.events = append(b.events, gone(c.Ref))
 	}
+	_, ruled := b.world.rules.Spares[c.Name]
+	b.world.spares.all = b.world.spares.all || ruled && !reflect.DeepEqual(old, is)
 	if old.onDemand != is.onDemand || old.spec.Topology.Name != is.spec.Topology.Name {
 		b.using(c.Name)
 	}

@@ -33,10 +33,17 @@ func TestNodesKeptForRecovery(t *testing.T) {
 		}
 		return cache.ObjectUpdate{Ref: cache.Ref{Kind: cache.Node, Name: name}, Object: n}
 	}
-	flavor := cache.ObjectUpdate{Ref: cache.Ref{Kind: cache.Flavor, Name: "a100"}, Object: &kueue.ResourceFlavor{
-		ObjectMeta: metav1.ObjectMeta{Name: "a100"},
-		Spec:       kueue.ResourceFlavorSpec{NodeLabels: map[string]string{"pool": "a100"}},
-	}}
+	flavorOf := func(pool string, onDemand bool) cache.ObjectUpdate {
+		f := &kueue.ResourceFlavor{
+			ObjectMeta: metav1.ObjectMeta{Name: "a100"},
+			Spec:       kueue.ResourceFlavorSpec{NodeLabels: map[string]string{"pool": pool}},
+		}
+		if onDemand {
+			f.Annotations = map[string]string{kueue.NodesOnDemandAnnotation: "true"}
+		}
+		return cache.ObjectUpdate{Ref: cache.Ref{Kind: cache.Flavor, Name: "a100"}, Object: f}
+	}
+	flavor := flavorOf("a100", false)
 	key := core.Key{Namespace: "blue", Name: "w"}
 	kept := map[string]bool{}
 	for _, step := range []struct {
@@ -85,6 +92,37 @@ func TestNodesKeptForRecovery(t *testing.T) {
 			[]cache.ObjectUpdate{node("n4", "a100", nil)},
 			map[string]bool{"n1": true, "n4": true},
 		},
+		{
+			"a pod that nobody planned has another device of one",
+			nil,
+			[]cache.ObjectUpdate{{Ref: cache.Ref{Kind: cache.Pod, Namespace: "x", Name: "q"}, Object: &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "q"},
+				Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{
+					Resources: corev1.ResourceRequirements{
+						Requests: corev1.ResourceList{"example.com/tpu": resource.MustParse("1")},
+					},
+				}}},
+			}}},
+			map[string]bool{"n4": true},
+		},
+		{
+			"its label says that one is of another pool",
+			nil,
+			[]cache.ObjectUpdate{node("n4", "other", nil), node("n5", "a100", nil)},
+			map[string]bool{"n5": true},
+		},
+		{
+			"the flavor is of that pool now",
+			nil,
+			[]cache.ObjectUpdate{flavorOf("other", false)},
+			map[string]bool{"n4": true, "n9": true},
+		},
+		{
+			"its nodes are made on demand",
+			nil,
+			[]cache.ObjectUpdate{flavorOf("other", true)},
+			map[string]bool{},
+		},
 	} {
 		w.Decided(step.plan)
 		for _, ev := range w.Translate(step.changes) {
@@ -95,8 +133,8 @@ func TestNodesKeptForRecovery(t *testing.T) {
 					kept[ev.Node.Name] = true
 				}
 			case core.FlavorSet:
-				if !ev.Flavor.KeepsSpares {
-					t.Errorf("%s: the flavor does not say that nodes of it are kept", step.why)
+				if ev.Flavor.KeepsSpares == (len(step.want) == 0) {
+					t.Errorf("%s: the flavor says that nodes of it are kept: %t", step.why, ev.Flavor.KeepsSpares)
 				}
 			}
 		}

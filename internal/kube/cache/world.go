@@ -56,8 +56,7 @@ type World struct {
 	cohorts map[string]core.Cohort
 	left    lefts
 	cuts    map[owner]map[core.FlavorResource]core.Amount
-	// kept are the nodes that are kept for recovery.
-	kept map[string]bool
+	spares  spares
 }
 
 type known struct {
@@ -99,6 +98,7 @@ func NewWorld(rules convert.Rules) *World {
 		refusals:   newRefusals(),
 		cohorts:    map[string]core.Cohort{},
 		left:       lefts{},
+		spares:     newSpares(rules.Spares),
 	}
 }
 
@@ -128,9 +128,9 @@ func (w *World) Decided(plan core.Plan) {
 	for _, d := range plan {
 		switch d := d.(type) {
 		case core.Admit:
-			w.plans[d.Key] = &d.Admission
+			w.plan(d.Key, &d.Admission)
 		case core.Replace:
-			w.plans[d.Key] = &d.Admission
+			w.plan(d.Key, &d.Admission)
 		case core.Evict, core.Refuse:
 		}
 	}
@@ -138,7 +138,7 @@ func (w *World) Decided(plan core.Plan) {
 
 // Undone forgets the places of a plan that could not be carried out.
 func (w *World) Undone(k core.Key) {
-	w.plans[k] = w.workloads[k].workload.Admission
+	w.plan(k, w.workloads[k].workload.Admission)
 }
 
 // observed completes a workload with what its pods say.
@@ -330,6 +330,7 @@ func (b *batch) workload(c ObjectUpdate) {
 	if ok && !convert.Finished(o) {
 		w := b.world.translate(o)
 		b.plan(k, w.Admission)
+		b.world.spares.inherit(k, w.Next)
 		entry := known{
 			workload: w,
 			priority: b.world.rules.PriorityOf(o),
@@ -376,9 +377,9 @@ func (b *batch) plan(k core.Key, a *core.Admission) {
 	old := b.world.workloads[k].workload.Admission
 	switch {
 	case a != nil:
-		b.world.plans[k] = a
+		b.world.plan(k, a)
 	case old != nil:
-		delete(b.world.plans, k) // released
+		b.world.plan(k, nil) // released
 	default:
 		return
 	}
@@ -418,7 +419,8 @@ func (b *batch) finish() []core.Event {
 			released = append(released, w.observed(k, o))
 		case w.pods.live(k) == 0 || o.workload.Admission == nil:
 			b.touch(w.plans[k])
-			delete(w.plans, k)
+			w.plan(k, nil)
+			w.spares.inherit(k, nil)
 			delete(w.workloads, k)
 			w.forgetRefusals(k)
 			released = append(released, core.WorkloadGone{Key: k})

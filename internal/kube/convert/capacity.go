@@ -39,9 +39,15 @@ type capacity struct {
 
 // Capacities are what the annotation of a flavor says; nothing if it has none, or it cannot be read.
 func Capacities(f *kueue.ResourceFlavor) []nodehealth.Capacity {
+	all, _ := CapacitiesOf(f)
+	return all
+}
+
+// CapacitiesOf is Capacities, and whether the annotation is there and can be read.
+func CapacitiesOf(f *kueue.ResourceFlavor) (is []nodehealth.Capacity, says bool) {
 	var all []capacity
 	if f == nil || json.Unmarshal([]byte(f.Annotations[CapacityAnnotation]), &all) != nil {
-		return nil
+		return nil, false
 	}
 	out := make([]nodehealth.Capacity, len(all))
 	for i, c := range all {
@@ -59,7 +65,7 @@ func Capacities(f *kueue.ResourceFlavor) []nodehealth.Capacity {
 			out[i].ShortSince = *c.ShortSince
 		}
 	}
-	return out
+	return out, true
 }
 
 // CapacitiesText is what the annotation says.

@@ -68,7 +68,7 @@ func (m *Metrics) Capacity(flavors map[string][]nodehealth.Capacity) {
 		for _, c := range all {
 			short := core.Amount(0)
 			if !c.ShortSince.IsZero() {
-				short = c.Promised.Sub(c.Healthy)
+				short = c.Short()
 			}
 			for kind, a := range map[string]core.Amount{
 				"planned": c.Planned, "present": c.Present, "healthy": c.Healthy, "promised": c.Promised, "short": short,

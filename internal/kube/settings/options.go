@@ -170,7 +170,7 @@ func deepTest(t *v1beta2.DeepTest) *manager.DeepTest {
 func capacity(c *v1beta2.Capacity) manager.Capacity {
 	out := manager.Capacity{Cut: *c.WhenShort == v1beta2.ShortCut, Pools: map[string]nodehealth.Pool{}}
 	for _, f := range c.Flavors {
-		pool := nodehealth.Pool{OnDemand: f.OnDemand, Planned: convert.Resources(f.Planned)}
+		pool := nodehealth.Pool{Planned: convert.Resources(f.Planned)}
 		if s := f.Spares; s != nil && s.Type == intstr.String {
 			pool.Spares.Percent, _ = intstr.GetScaledValueFromIntOrPercent(s, 100, true) // it is valid
 		} else if s != nil {

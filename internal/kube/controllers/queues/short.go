@@ -15,13 +15,13 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
-// shortOf is a resource of a flavor of which more is promised than healthy.
+// shortOf is a resource of a flavor of which some that is promised is missing.
 type shortOf struct {
 	flavor string
 	nodehealth.Capacity
 }
 
-// setShort says of a ClusterQueue that more is promised of what it has a quota of than is healthy, and how much of its
+// setShort says of a ClusterQueue that some of what is promised of what it has a quota of is missing, and how much of its
 // own is cut for that. The condition is there only while it is so.
 func setShort(
 	conditions *[]metav1.Condition,
@@ -49,8 +49,8 @@ func setShort(
 					return quantity.String()
 				}
 				line := fmt.Sprintf(
-					"of %s %s of flavor %s that are promised %s are healthy",
-					text(short[i].Promised), own.Resource, f.Flavor, text(short[i].Healthy),
+					"of %s %s of flavor %s that are promised %s are left while nodes are out of service",
+					text(short[i].Promised), own.Resource, f.Flavor, text(short[i].Left(short[i].Promised)),
 				)
 				cut := load.Cut[core.FlavorResource{Flavor: f.Flavor, Resource: own.Resource}]
 				if cut > 0 {

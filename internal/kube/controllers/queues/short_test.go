@@ -23,7 +23,7 @@ func TestQueuesSayThatCapacityIsShort(t *testing.T) {
 			{Name: "nvidia.com/gpu", NominalQuota: resource.MustParse("64")},
 		}}},
 	}}}}
-	short := []shortOf{{"a100", nodehealth.Capacity{Resource: "nvidia.com/gpu", Promised: 128, Healthy: 96}}}
+	short := []shortOf{{"a100", nodehealth.Capacity{Resource: "nvidia.com/gpu", Planned: 128, Promised: 128, Healthy: 96}}}
 	cut := map[core.FlavorResource]core.Amount{{Flavor: "a100", Resource: "nvidia.com/gpu"}: 16}
 	had := []metav1.Condition{
 		{Type: convert.CapacityShort, Status: metav1.ConditionTrue, Reason: convert.ReasonQuotaCut},
@@ -36,11 +36,11 @@ func TestQueuesSayThatCapacityIsShort(t *testing.T) {
 	}{
 		"its quota is cut": {
 			short, &core.Load{Cut: cut}, nil, convert.ReasonQuotaCut,
-			"Of 128 nvidia.com/gpu of flavor a100 that are promised 96 are healthy, and the queue has 48 of its 64",
+			"Of 128 nvidia.com/gpu of flavor a100 that are promised 96 are left while nodes are out of service, and the queue has 48 of its 64",
 		},
 		"its quota stays": {
 			short, &core.Load{}, nil, convert.ReasonQuotaKept,
-			"Of 128 nvidia.com/gpu of flavor a100 that are promised 96 are healthy",
+			"Of 128 nvidia.com/gpu of flavor a100 that are promised 96 are left while nodes are out of service",
 		},
 		"all is healthy again": {nil, &core.Load{}, had, "", ""},
 		"another flavor is short": {

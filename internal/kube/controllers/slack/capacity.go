@@ -143,24 +143,38 @@ func (r *reconciler) machines(ctx context.Context) ([]nodehealth.Machine, error)
 	return machines, nil
 }
 
+// before is how the capacity of a flavor stood: as its annotation says or, if that is gone, as was said last.
+func (r *reconciler) before(f *kueue.ResourceFlavor) []nodehealth.Capacity {
+	if is, says := convert.CapacitiesOf(f); says {
+		return is
+	}
+	return r.said[flavorID{f.Name, f.UID}]
+}
+
+// remember notes how the capacity of all flavors stands.
+func (r *reconciler) remember(flavors []kueue.ResourceFlavor, is map[string][]nodehealth.Capacity) {
+	r.said = make(map[flavorID][]nodehealth.Capacity, len(flavors))
+	for i := range flavors {
+		r.said[flavorID{flavors[i].Name, flavors[i].UID}] = is[flavors[i].Name]
+	}
+}
+
 // say writes how the capacity of a flavor stands into its annotation, and tells when it becomes too little for what is
 // promised, and enough again.
 func (r *reconciler) say(ctx context.Context, f *kueue.ResourceFlavor, is []nodehealth.Capacity) error {
-	was := convert.Capacities(f)
-	if f.DeletionTimestamp != nil || slices.EqualFunc(was, is, nodehealth.Capacity.Equal) {
+	was := r.before(f)
+	_, says := convert.CapacitiesOf(f)
+	same := slices.EqualFunc(was, is, nodehealth.Capacity.Equal) && (says || len(is) == 0)
+	if f.DeletionTimestamp != nil || same {
 		return nil
 	}
 	text, err := convert.CapacitiesText(is)
 	if err != nil {
 		return fmt.Errorf("compose the capacity of flavor %s: %w", f.Name, err)
 	}
-	value := &text
-	if len(is) == 0 {
-		value = nil
-	}
-	patch, err := json.Marshal(
+	patch, err := json.Marshal( // one without any resource says so, since readers keep what a lost annotation said
 		map[string]any{
-			"metadata": map[string]any{"annotations": map[string]*string{convert.CapacityAnnotation: value}},
+			"metadata": map[string]any{"annotations": map[string]string{convert.CapacityAnnotation: text}},
 		},
 	)
 	if err != nil {
@@ -185,16 +199,18 @@ func (r *reconciler) say(ctx context.Context, f *kueue.ResourceFlavor, is []node
 			r.recorder.Eventf(f, nil, corev1.EventTypeWarning, "CapacityShort", "AccountCapacity", "%s", ShortWords(c))
 		case short && c.ShortSince.IsZero():
 			r.recorder.Eventf(f, nil, corev1.EventTypeNormal, "CapacityRestored", "AccountCapacity",
-				"What is promised of %s is healthy again", c.Resource)
+				"What is promised of %s is there again", c.Resource)
 		}
 	}
 	return nil
 }
 
-// ShortWords say that more is promised than healthy, and what follows.
+// ShortWords say that some of what is promised is missing, and what follows.
 func ShortWords(c nodehealth.Capacity) string {
-	healthy, promised := convert.Quantity(c.Resource, c.Healthy), convert.Quantity(c.Resource, c.Promised)
-	text := fmt.Sprintf("Of %s %s promised only %s are healthy", promised.String(), c.Resource, healthy.String())
+	left, promised := convert.Quantity(c.Resource, c.Left(c.Promised)), convert.Quantity(c.Resource, c.Promised)
+	text := fmt.Sprintf(
+		"Of %s %s promised only %s are left while nodes are out of service", promised.String(), c.Resource, left.String(),
+	)
 	if c.Cut {
 		return text + ": quotas are cut in proportion, and what runs stays"
 	}

@@ -71,7 +71,7 @@ func TestFlavorsSayHowTheirCapacityStands(t *testing.T) {
 		t.Errorf("with one cordoned and one gone: %+v, want %+v", is, want)
 	}
 	if got := w.told(); !slices.ContainsFunc(got, func(e string) bool {
-		return strings.Contains(e, "CapacityShort Of 8 nvidia.com/gpu promised only 4 are healthy: quotas are cut")
+		return strings.Contains(e, "CapacityShort Of 8 nvidia.com/gpu promised only 4 are left while nodes are out of service: quotas are cut")
 	}) {
 		t.Errorf("events %q, want one that says it", got)
 	}
@@ -118,16 +118,12 @@ func TestPoolsOnDemandLoseNothing(t *testing.T) {
 	}
 	said := flavor()
 	said.Annotations = map[string]string{kueue.NodesOnDemandAnnotation: "true"}
-	for why, c := range map[string]struct {
-		objects []client.Object
-		pool    nodehealth.Pool
-	}{
-		"an admission check makes nodes": {[]client.Object{asks, flavor(), check}, nodehealth.Pool{}},
-		"the flavor says so":             {[]client.Object{team("a", "8"), said}, nodehealth.Pool{}},
-		"the configuration says so":      {[]client.Object{team("a", "8"), flavor()}, nodehealth.Pool{OnDemand: true}},
+	for why, objects := range map[string][]client.Object{
+		"an admission check makes nodes": {asks, flavor(), check},
+		"the flavor says so":             {team("a", "8"), said},
 	} {
-		w := newWorld(t, append(c.objects, node("n1"), node("n2"))...)
-		w.r.options.Cut, w.r.options.Pools = true, map[string]nodehealth.Pool{"default-flavor": c.pool}
+		w := newWorld(t, append(objects, node("n1"), node("n2"))...)
+		w.r.options.Cut = true
 		w.gpus()
 		w.must(w.c.Delete(t.Context(), node("n1")))
 		want := nodehealth.Capacity{
@@ -141,6 +137,48 @@ func TestPoolsOnDemandLoseNothing(t *testing.T) {
 		if _, still := m.Data["n1"]; still {
 			t.Errorf("%s: the inventory remembers a node that is not lost", why)
 		}
+	}
+}
+
+// Who takes the annotation away, or writes nonsense into it, has it written again, with the times that it had; no event
+// tells anew what was told.
+func TestAnAnnotationThatIsTakenAwayComesBack(t *testing.T) {
+	w := newWorld(t, team("a", "8"), flavor(), node("n1"), node("n2"))
+	w.changeNode("n1", func(n *corev1.Node) { n.Spec.Unschedulable = true })
+	want := w.gpus()
+	w.told()
+	for i, change := range []func(map[string]string){
+		func(a map[string]string) { delete(a, convert.CapacityAnnotation) },
+		func(a map[string]string) { a[convert.CapacityAnnotation] = "{" },
+	} {
+		f := &kueue.ResourceFlavor{}
+		w.must(w.c.Get(t.Context(), client.ObjectKey{Name: "default-flavor"}, f))
+		change(f.Annotations)
+		w.must(w.c.Update(t.Context(), f))
+		w.clock.SetTime(start.Add(time.Duration(i+1) * time.Hour))
+		if is := w.gpus(); want.ShortSince.IsZero() || !is.Equal(want) {
+			t.Errorf("change %d: it says %+v, want %+v", i, is, want)
+		}
+		if got := w.told(); len(got) != 0 {
+			t.Errorf("change %d: events %q, want none", i, got)
+		}
+	}
+}
+
+// A flavor that has no capacity any more says that, and does not fall silent.
+func TestNoCapacityIsSaid(t *testing.T) {
+	w := newWorld(t, flavor(), node("n1"))
+	w.gpus()
+	w.must(w.c.Delete(t.Context(), node("n1")))
+	m := &corev1.ConfigMap{}
+	w.must(w.c.Get(t.Context(), client.ObjectKey{Namespace: DefaultNamespace, Name: InventoryName}, m))
+	delete(m.Data, "n1")
+	w.must(w.c.Update(t.Context(), m))
+	w.reconcile()
+	f := &kueue.ResourceFlavor{}
+	w.must(w.c.Get(t.Context(), client.ObjectKey{Name: "default-flavor"}, f))
+	if got := f.Annotations[convert.CapacityAnnotation]; got != "[]" {
+		t.Errorf("it says %q, want []", got)
 	}
 }
 

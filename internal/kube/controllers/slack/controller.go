@@ -133,6 +133,14 @@ type reconciler struct {
 	// cohort, and the unreadable keys of the inventory.
 	toldCohort told
 	toldTorn   []string
+	// said is how the capacity of each flavor stood last: another client may take the annotation away.
+	said map[flavorID][]nodehealth.Capacity
+}
+
+// flavorID is a ResourceFlavor, and not one of the same name before it.
+type flavorID struct {
+	name string
+	uid  types.UID
 }
 
 type told struct {
@@ -165,7 +173,7 @@ func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 			Flavor: name, Pool: seen.pools[name], Machines: seen.machines, Inventory: inventory,
 			Promised: seen.promised, Cut: r.options.Cut,
 		}
-		is := supply.Capacities(convert.Capacities(&seen.objects[i]), now)
+		is := supply.Capacities(r.before(&seen.objects[i]), now)
 		capacities[name], losses = is, nodehealth.Missing(losses, name, seen.pools[name], is)
 	}
 	// 3. Apply. An inventory that cannot be written must not keep the promises from
@@ -177,6 +185,7 @@ func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	for i := range seen.objects {
 		errs = append(errs, r.say(ctx, &seen.objects[i], capacities[seen.objects[i].Name]))
 	}
+	r.remember(seen.objects, capacities)
 	switch {
 	case seen.queue == nil:
 	case seen.queue.Spec.CohortName == "":
