@@ -212,7 +212,7 @@ func (r *reconciler) nodes(ctx context.Context) (map[string]*corev1.Node, []node
 	}
 	byName, waited := map[string]*corev1.Node{}, map[string]time.Time{}
 	out := make([]nodehealth.TestNode, len(nodes.Items))
-	members := map[string][]nodehealth.Spare{}
+	members, unused := map[string][]string{}, map[string]bool{}
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
 		byName[n.Name] = n
@@ -229,15 +229,16 @@ func (r *reconciler) nodes(ctx context.Context) (map[string]*corev1.Node, []node
 			Waited: waited[string(n.UID)],
 			Health: convert.OfNode(n, healths[n.Name]),
 		}
-		unused := func() bool { return state == core.NodeReady && !jobs[n.Name] && !tests[n.Name] }
+		unused[n.Name] = state == core.NodeReady && !jobs[n.Name] && !tests[n.Name]
 		for _, p := range pools {
-			members[p] = append(members[p], nodehealth.Spare{Name: n.Name, Free: unused})
+			members[p] = append(members[p], n.Name)
 		}
 	}
 	r.waited = waited
 	kept := map[string]bool{}
 	for flavor, spares := range r.Spares { // each by itself, so order does not matter
-		for _, name := range spares.Keep(members[flavor]) {
+		slices.Sort(members[flavor])
+		for _, name := range spares.Keep(members[flavor], func(node string) bool { return unused[node] }) {
 			kept[name] = true
 		}
 	}
