@@ -20,7 +20,7 @@ func (s *simulation) runGoodput(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	rows, stopped := goodput.Table(cmd.Context(), failures)
+	rows, stopped := goodput.Table(cmd.Context().Err, failures)
 	if cmd.Context().Err() != nil {
 		stopped = fmt.Errorf("stopped early, after %s: these are the results so far", words.Count(len(rows), "row"))
 	}

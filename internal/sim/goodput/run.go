@@ -1,7 +1,6 @@
 package goodput
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -32,9 +31,10 @@ type Row struct {
 // momentsPerLook is how many moments pass between looks at whether the run is still wanted.
 const momentsPerLook = 500
 
-// Play runs a way to recover under a trace. The error is the first promise that was broken, or that of the context.
+// Play runs a way to recover under a trace. It asks now and then whether to stop, which an error means. Its error is that
+// one, or the first promise that was broken.
 func Play(
-	ctx context.Context,
+	stop func() error,
 	p Policy,
 	failures []Failure,
 	checkpoint time.Duration,
@@ -42,7 +42,7 @@ func Play(
 ) (Row, error) {
 	run := sim.New(World(&p, failures, checkpoint), watch)
 	for run.Advance(momentsPerLook) {
-		if err := ctx.Err(); err != nil {
+		if err := stop(); err != nil {
 			return Row{}, fmt.Errorf("stopped early: %w", err)
 		}
 	}
@@ -65,12 +65,12 @@ func Checkpoints() []time.Duration {
 	return []time.Duration{2 * time.Minute, 5 * time.Minute, 15 * time.Minute, 30 * time.Minute}
 }
 
-// Table plays all ways to recover. With an error come the rows that there are so far.
-func Table(ctx context.Context, failures []Failure) ([]Row, error) {
+// Table plays all ways to recover. With an error, which means the same as in Play, come the rows that there are so far.
+func Table(stop func() error, failures []Failure) ([]Row, error) {
 	var rows []Row
 	for _, each := range Checkpoints() {
 		for _, p := range Policies() {
-			row, err := Play(ctx, p, failures, each, sim.Watch{})
+			row, err := Play(stop, p, failures, each, sim.Watch{})
 			if err != nil {
 				return rows, err
 			}
