@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -18,6 +19,8 @@ import (
 
 	"github.com/mlbatch/mlbatch/api/config/v1beta2"
 	"github.com/mlbatch/mlbatch/examples"
+	"github.com/mlbatch/mlbatch/internal/kube/install"
+	"github.com/mlbatch/mlbatch/internal/kube/install/monitoring"
 	"github.com/mlbatch/mlbatch/internal/kube/settings"
 	"github.com/mlbatch/mlbatch/internal/local"
 	"github.com/mlbatch/mlbatch/internal/local/controlplane"
@@ -48,6 +51,7 @@ type upOptions struct {
 	detach        bool
 	empty         bool
 	bare          bool
+	monitoring    bool
 	// reportFD is how a detached process tells its parent what happens.
 	reportFD int
 }
@@ -79,6 +83,9 @@ was, with its jobs, ports and nodes; flags that are given change it.`,
 
   # a cluster without mlbatch, to try mlbatch install, Helm or kustomize in
   sudo mlbatch up --bare --runtime containerd
+
+  # with Prometheus beside it, if that is installed
+  mlbatch up --monitoring
 
   # a second cluster beside the first
   mlbatch up --data-dir /tmp/other --detach`,
@@ -161,6 +168,12 @@ was, with its jobs, ports and nodes; flags that are given change it.`,
 		"",
 		"versions of APIs that Kubernetes serves or not, `group/version=true,...` (default: the last ones; \"\" goes back to none)",
 	)
+	f.BoolVar(
+		&o.monitoring,
+		"monitoring",
+		false,
+		"run the prometheus that is installed, which reads the metrics of mlbatch (default: as at the last start)",
+	)
 	f.BoolVar(&o.detach, "detach", false, "return once the cluster is ready and leave it running")
 	f.BoolVar(
 		&o.empty,
@@ -203,7 +216,7 @@ func (o *upOptions) config(f *pflag.FlagSet) (local.Config, error) {
 	}
 	if o.bare || !f.Changed("bare") && local.IsBare(dir) {
 		cfg.Parts, cfg.Tutorial, cfg.Initial, cfg.Install, cfg.Answered = local.Bare, false, nil, nil, nil
-		for _, needless := range []string{"config", "empty", "stock-scheduler"} {
+		for _, needless := range []string{"config", "empty", "monitoring", "stock-scheduler"} {
 			if f.Changed(needless) {
 				return cfg, usageError{
 					fmt.Errorf("--%s: is about mlbatch, which this cluster is without (--bare): leave it out", needless),
@@ -228,6 +241,11 @@ func (o *upOptions) config(f *pflag.FlagSet) (local.Config, error) {
 	}
 	if err := o.kubernetes(f, last, &cfg); err != nil {
 		return cfg, err
+	}
+	if o.monitoring || !f.Changed("monitoring") && last.Monitoring {
+		if cfg.Prometheus, err = prometheus(); err != nil {
+			return cfg, err
+		}
 	}
 	if f.Changed("runtime") {
 		if cfg.Runtime, err = runtimeNamed(o.runtime); err != nil {
@@ -297,6 +315,17 @@ func (o *upOptions) kubernetes(f *pflag.FlagSet, last local.ClusterFile, cfg *lo
 		cfg.RuntimeConfig = o.apis
 	}
 	return nil
+}
+
+// prometheus is the one that is installed, and what it is to know of mlbatch.
+func prometheus() (*local.Prometheus, error) {
+	path, err := exec.LookPath(local.PrometheusProgram)
+	if err != nil {
+		return nil, fmt.Errorf(
+			"--monitoring: there is no program prometheus in PATH: install it (Debian: apt-get install prometheus), or leave Prometheus out by --monitoring=false",
+		)
+	}
+	return &local.Prometheus{Path: path, Rules: monitoring.Rules(), Reader: install.MetricsReaderRole}, nil
 }
 
 // runtimeNamed is what --runtime says.
@@ -442,6 +471,14 @@ func nextSteps(cfg local.Config) string {
 		fmt.Fprintf(&b, "  %s %s\n", os.Args[0], args)
 	}
 	b.WriteString("\n")
+	if state, err := local.ReadState(cfg.DataDir); err == nil && cfg.Prometheus != nil {
+		user, file := local.PrometheusLogin(cfg.DataDir)
+		fmt.Fprintf(
+			&b,
+			"Prometheus is at http://127.0.0.1:%d: log in as %s, with the password in %s\n\n",
+			state.Ports.Prometheus, user, file,
+		)
+	}
 	return b.String()
 }
 

@@ -23,7 +23,10 @@ func TestWarningsAreInTheRunbook(t *testing.T) {
 	wanted["a category"] = firsts(
 		regexp.MustCompile(`Category += "(\w+)"`), read(t, root, "internal", "core", "failure.go"),
 	)
-	wanted["an alert"] = firsts(regexp.MustCompile(`\{alert: (\w+),`), page)
+	wanted["an alert"] = firsts(
+		regexp.MustCompile(`- alert: (\w+)\n`),
+		read(t, root, "internal", "kube", "install", "monitoring", "alerts.yaml"),
+	)
 	conditions := read(t, root, "api", "kueue", "v1beta2", "conditions.go")
 	for _, group := range []string{"ReasonPreempted ", "ReasonProgress ", "ReasonPodsStopping "} {
 		_, rest, found := strings.Cut(conditions, "\t"+group)

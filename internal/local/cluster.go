@@ -209,6 +209,9 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err := rest.Wait(); err != nil {
 		return err
 	}
+	if err := c.monitor(ctx); err != nil {
+		return err
+	}
 	// 4. The administrator's part of the tutorial needs the webhooks.
 	return c.tutorial(ctx)
 }
@@ -343,6 +346,7 @@ func (c *Cluster) State() ClusterFile {
 		Ports:             c.ports,
 		Fleet:             fleet,
 		TimeScale:         c.cfg.TimeScale,
+		Monitoring:        c.cfg.Prometheus != nil,
 		FeatureGates:      c.cfg.FeatureGates,
 		RuntimeConfig:     c.cfg.RuntimeConfig,
 		Runtime:           c.cfg.Runtime,

@@ -89,6 +89,8 @@ type Config struct {
 	// asked it for what, with the answer: people, mlbatch's processes and all others but
 	// Kubernetes itself and the nodes. It goes on where the file ends.
 	AuditLog string
+	// Prometheus, if set, runs beside the cluster and reads its metrics.
+	Prometheus *Prometheus
 	// UnsafeNoFsync lets etcd not wait for the disk. Killing processes still
 	// loses nothing, a crash of the machine may. For tests on slow disks.
 	UnsafeNoFsync bool

@@ -35,6 +35,7 @@ func (l layout) tokens() string        { return l.path("pki", "tokens.csv") }
 func (l layout) etcd() string          { return l.path("etcd") }
 func (l layout) logs() string          { return l.path("logs") }
 func (l layout) webhookCerts() string  { return l.path("webhook") }
+func (l layout) prometheus() string    { return l.path("prometheus") }
 func (l layout) flights() string       { return l.path("flights") }
 func (l layout) configuration() string { return l.path("configuration.yaml") }
 func (l layout) admission() string     { return l.path("admission.json") }

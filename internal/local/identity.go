@@ -64,6 +64,9 @@ func accountsOf(cfg *Config, h *hardware) map[string]account {
 	if cfg.Parts == Bare {
 		delete(all, Controller)
 	}
+	if cfg.Prometheus != nil {
+		all[PrometheusProgram] = account{user: prometheusUser}
+	}
 	if cfg.kubeScheduler() {
 		delete(all, Scheduler)
 		all[KubeScheduler] = account{user: names.SchedulerUser}

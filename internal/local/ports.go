@@ -37,6 +37,8 @@ type Ports struct {
 	Kubelets int `json:"kubelets"`
 	// Calls is the proxy by which the controller asks pods on simulated nodes.
 	Calls int `json:"calls"`
+	// Prometheus is where that one answers, if it runs.
+	Prometheus int `json:"prometheus"`
 }
 
 func (p *Ports) all() []*int {
@@ -52,6 +54,7 @@ func (p *Ports) all() []*int {
 		&p.Nodes,
 		&p.Kubelets,
 		&p.Calls,
+		&p.Prometheus,
 	}
 }
 

@@ -42,6 +42,8 @@ type ClusterFile struct {
 	Ports             Ports         `json:"ports"`
 	Fleet             simnode.Fleet `json:"fleet"`
 	TimeScale         float64       `json:"timeScale"`
+	// Monitoring says that Prometheus runs, see Config.
+	Monitoring bool `json:"monitoring,omitempty"`
 	// FeatureGates and RuntimeConfig are those of Kubernetes, see Config.
 	FeatureGates  string `json:"featureGates,omitempty"`
 	RuntimeConfig string `json:"runtimeConfig,omitempty"`

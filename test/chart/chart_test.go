@@ -270,7 +270,7 @@ priorityClassName: ""
 		},
 		"Monitoring": {
 			"Prometheus",
-			"metrics: {serviceMonitor: {enabled: true, labels: {release: prometheus}}, readers: [{kind: ServiceAccount, namespace: monitoring, name: prometheus}]}",
+			"metrics: {serviceMonitor: {enabled: true, labels: {release: prometheus}}, prometheusRule: {enabled: true, labels: {release: prometheus}, runbookURL: https://runbooks.example.com}, dashboards: {enabled: true, labels: {grafana_dashboard: '1', team: ml}}, readers: [{kind: ServiceAccount, namespace: monitoring, name: prometheus}]}",
 		},
 		"Network": {
 			"addresses",
@@ -279,7 +279,7 @@ priorityClassName: ""
 		"NoMetrics": {"nobody reads", "networkPolicy: {metrics: []}"},
 		"CertManager": {
 			"others make certificates",
-			"certManager: {enabled: true}\nmetrics: {serviceMonitor: {enabled: true}}",
+			"certManager: {enabled: true}\nagent: {enabled: true}\nmetrics: {serviceMonitor: {enabled: true}, dashboards: {enabled: true}, prometheusRule: {enabled: true}}",
 		},
 		"OpenShift": {"another platform", "platform: openshift"},
 		"Both":      {"conditions together", "platform: openshift\ncertManager: {enabled: true}"},

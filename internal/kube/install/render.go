@@ -103,7 +103,7 @@ func Render(v Values, r Release) ([]Stage, error) {
 		{ProgramsStage, append(x.programs(), x.agents()...)},
 		{BudgetsStage, x.budgets()},
 		{NetworkStage, x.networkPolicies()},
-		{MonitoringStage, x.monitors()},
+		{MonitoringStage, x.monitoring()},
 		{ExtraStage, x.extra()},
 		{WebhooksStage, p.webhooks},
 	} {

@@ -141,14 +141,23 @@ type NetworkPolicy struct {
 
 // Metrics says who reads them.
 type Metrics struct {
-	ServiceMonitor ServiceMonitor   `json:"serviceMonitor"`
+	ServiceMonitor Monitored        `json:"serviceMonitor"`
+	PrometheusRule Alerting         `json:"prometheusRule"`
+	Dashboards     Monitored        `json:"dashboards"`
 	Readers        []rbacv1.Subject `json:"readers"`
 }
 
-// ServiceMonitor tells the Prometheus operator what to read.
-type ServiceMonitor struct {
+// Monitored are objects that a program finds by their labels: the Prometheus operator, or the sidecar of Grafana.
+type Monitored struct {
 	Enabled bool              `json:"enabled"`
 	Labels  map[string]string `json:"labels"`
+}
+
+// Alerting are the rules that alert.
+type Alerting struct {
+	Monitored
+	// RunbookURL is where people find docs/runbook.md.
+	RunbookURL string `json:"runbookURL"`
 }
 
 // CRDs says what is done with the definitions of kinds.
@@ -159,8 +168,9 @@ type CRDs struct {
 	Keep bool `json:"keep"`
 }
 
-// DefaultConfig is the controller's configuration where nobody brings one.
-const DefaultConfig = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
+// DefaultConfig is the controller's configuration where nobody brings one. Boards draw the series of queues that it asks for.
+const DefaultConfig = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n" +
+	"metrics: {enableClusterQueueResources: true}\n"
 
 // DefaultValues are those of an installation that nobody said anything about. The tag is the
 // version of the program.
@@ -204,7 +214,9 @@ func DefaultValues(tag string) Values {
 			},
 		},
 		Metrics: Metrics{
-			ServiceMonitor: ServiceMonitor{Labels: map[string]string{}},
+			ServiceMonitor: Monitored{Labels: map[string]string{}},
+			PrometheusRule: Alerting{Monitored: Monitored{Labels: map[string]string{}}},
+			Dashboards:     Monitored{Labels: map[string]string{"grafana_dashboard": "1"}},
 			Readers:        []rbacv1.Subject{},
 		},
 		Visibility:   Switch{true},

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/mlbatch/mlbatch/internal/kube/install"
+	"github.com/mlbatch/mlbatch/internal/kube/install/monitoring"
 )
 
 // chartVersion is the chart's own version.
@@ -35,6 +36,7 @@ const (
 	pullMark      = "mark-pull"
 	kernelDir     = "/mark-kernel-dir"
 	kernelFile    = "mark-kernel-file"
+	runbookMark   = "mark-runbook"
 )
 
 // texts are the marks within texts, and what they become.
@@ -51,6 +53,7 @@ func texts() [][2]string {
 		{givenMark, ".Values.controller.schedulerName"},
 		{toolsMark, ".Values.agent.toolsImage"},
 		{pullMark, ".Values.image.pullPolicy"},
+		{runbookMark, ".Values.metrics.prometheusRule.runbookURL"},
 		{kernelDir, "dir .Values.agent.kernelLog"},
 		{kernelFile, "base .Values.agent.kernelLog"},
 	}
@@ -67,6 +70,8 @@ func marked() install.Values {
 	v.NetworkPolicy.Nodes = []string{"192.0.2.0/24"}
 	v.NetworkPolicy.Metrics = []networkingv1.NetworkPolicyPeer{{}}
 	v.Metrics.ServiceMonitor.Enabled = true
+	v.Metrics.PrometheusRule.Enabled = true
+	v.Metrics.Dashboards = install.Monitored{Enabled: true}
 	v.Metrics.Readers = []rbacv1.Subject{{Name: "mark"}}
 	return v
 }
@@ -84,6 +89,10 @@ func switches() []change {
 			func(v *install.Values) { v.Agent.Config = "checks: [pvc]\n" },
 		},
 		{".Values.agent.writeLabel", func(v *install.Values) { v.Agent.WriteLabel = true }},
+		{
+			".Values.metrics.prometheusRule.runbookURL",
+			func(v *install.Values) { v.Metrics.PrometheusRule.RunbookURL = runbookMark },
+		},
 		{`eq .Values.platform "openshift"`, func(v *install.Values) { v.Platform = install.OpenShift }},
 	}
 }
@@ -237,6 +246,15 @@ func holes() []hole {
 	)
 	add("ConfigMap", "-controller", scalar(".Values.controller.config | toJson"), "data", "controller.yaml")
 	add("ClusterRoleBinding", "-metrics-readers", optional(".Values.metrics.readers"), "subjects")
+	add("PrometheusRule", "", more(".Values.metrics.prometheusRule.labels"), "metadata", "labels", "zz")
+	for _, b := range monitoring.Boards() {
+		add(
+			"ConfigMap",
+			"-dashboard-"+b.Name,
+			more(".Values.metrics.dashboards.labels"),
+			"metadata", "labels", "zz",
+		)
+	}
 	add("ServiceMonitor", "", more(".Values.metrics.serviceMonitor.labels"), "metadata", "labels", "zz")
 	add("NetworkPolicy", "-controller", blocks(".Values.networkPolicy.apiServer"), "spec", "ingress", 0, "zz")
 	for _, rule := range []struct {
@@ -261,8 +279,11 @@ func conditionOf(o *unstructured.Unstructured) string {
 	component := o.GetName()[strings.LastIndex(o.GetName(), "-")+1:]
 	if component == install.AgentComponent || strings.HasPrefix(o.GetName(), install.Agent) {
 		const enabled = ".Values.agent.enabled"
-		if o.GetKind() == "NetworkPolicy" {
+		switch o.GetKind() {
+		case "NetworkPolicy":
 			return both(".Values.networkPolicy.enabled", enabled)
+		case "ServiceMonitor", "Service":
+			return both(".Values.metrics.serviceMonitor.enabled", enabled)
 		}
 		return enabled
 	}
@@ -279,6 +300,12 @@ func conditionOf(o *unstructured.Unstructured) string {
 		return ".Values.networkPolicy.enabled"
 	case "ServiceMonitor":
 		return ".Values.metrics.serviceMonitor.enabled"
+	case "PrometheusRule":
+		return ".Values.metrics.prometheusRule.enabled"
+	case "ConfigMap":
+		if strings.Contains(o.GetName(), "-dashboard-") {
+			return ".Values.metrics.dashboards.enabled"
+		}
 	case "ClusterRoleBinding":
 		if strings.HasSuffix(o.GetName(), "-metrics-readers") {
 			return ".Values.metrics.readers"

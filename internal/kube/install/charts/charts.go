@@ -13,12 +13,16 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/mlbatch/mlbatch/internal/kube/install/monitoring"
 )
 
 // What Write writes, below its directory.
 const (
 	Chart     = "charts/mlbatch"
 	Kustomize = "kustomize"
+	// Monitoring has rules and boards as files, for a Prometheus and a Grafana that no operator looks after.
+	Monitoring = "monitoring"
 )
 
 // Write writes the chart and the kustomizations of a version of mlbatch, which is the tag of the image that
@@ -28,7 +32,7 @@ func Write(dir, version string) error {
 	if err != nil {
 		return err
 	}
-	for _, part := range []string{Chart, Kustomize} {
+	for _, part := range []string{Chart, Kustomize, Monitoring} {
 		at := filepath.Join(dir, part)
 		if _, err := os.Lstat(at); err == nil {
 			return fmt.Errorf("%s: %w: remove it, or name another directory", at, fs.ErrExist)
@@ -57,6 +61,10 @@ func made(version string) (map[string]string, error) {
 		for name, text := range files {
 			out[part+"/"+name] = text
 		}
+	}
+	out[Monitoring+"/alerts.yaml"] = string(monitoring.Rules())
+	for _, b := range monitoring.Boards() {
+		out[Monitoring+"/mlbatch-"+b.Name+".json"] = string(b.JSON())
 	}
 	return out, nil
 }

@@ -46,7 +46,14 @@ func kustomization(version string) (map[string]string, error) {
 		}
 		files[into+"/"+name] = generated + files[into+"/"+name]
 	}
+	monitored, err := monitors(version)
+	if err != nil {
+		return nil, err
+	}
+	files["monitoring/monitoring.yaml"], names["monitoring"] = generated+monitored, []string{"monitoring.yaml"}
 	for into, about := range map[string]string{
+		"monitoring": "# What the Prometheus operator and Grafana's sidecar find, after ../base: kubectl apply --server-side -k DIRECTORY\n" +
+			"# Their labels go into a kustomization of yours: labels: [{pairs: {release: prometheus}}]\n",
 		"definitions": "# The definitions of kinds, which come before the base: kubectl apply --server-side -k DIRECTORY\n" +
 			"# To delete them is to delete all queues, quotas and jobs of these kinds: mlbatch uninstall tells which.\n",
 		"base": "# kubectl apply --server-side -k DIRECTORY, after ../definitions; set your image by images in a kustomization of yours:\n" +
@@ -92,6 +99,31 @@ func kustomization(version string) (map[string]string, error) {
 		files["overlays/"+name+"/kustomization.yaml"] = generated + "# " + one.about + "\n" + text
 	}
 	return files, nil
+}
+
+// monitors are the objects for Prometheus and Grafana, which a base that has to do without these two leaves out.
+func monitors(version string) (string, error) {
+	v := install.DefaultValues(version)
+	v.Metrics.ServiceMonitor.Enabled, v.Metrics.PrometheusRule.Enabled = true, true
+	v.Metrics.Dashboards.Enabled = true
+	stages, err := bases(v, version)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for _, s := range stages {
+		if s.Name != install.MonitoringStage {
+			continue
+		}
+		for _, o := range s.Objects {
+			text, err := written(o.Object)
+			if err != nil {
+				return "", err
+			}
+			b.WriteString("---\n" + text)
+		}
+	}
+	return b.String(), nil
 }
 
 func written(v any) (string, error) {

@@ -242,7 +242,7 @@ func rolled() []schema.GroupVersionKind {
 		{"apps/v1", "DaemonSet Deployment"},
 		{"policy/v1", "PodDisruptionBudget"},
 		{"networking.k8s.io/v1", "NetworkPolicy"},
-		{"monitoring.coreos.com/v1", "ServiceMonitor"},
+		{"monitoring.coreos.com/v1", "PrometheusRule ServiceMonitor"},
 		{"cert-manager.io/v1", "Certificate Issuer"},
 		{"v1", "Service ConfigMap Secret"},
 		{"rbac.authorization.k8s.io/v1", "ClusterRoleBinding RoleBinding ClusterRole Role"},

@@ -567,15 +567,23 @@ func chartKinds(p *Installation, f *ClusterState) []finding.Finding {
 
 func missingKinds(p *Installation, f *ClusterState) []finding.Finding {
 	var out []finding.Finding
-	if p.Values.Metrics.ServiceMonitor.Enabled && !slices.Contains(f.Groups, "monitoring.coreos.com") {
-		out = append(
-			out,
-			finding.Finding{
-				Severity: finding.Error,
-				Message:  "there is no kind ServiceMonitor: the Prometheus operator is not installed",
-				Cure:     "install it first, or set metrics.serviceMonitor.enabled to false",
-			},
-		)
+	for _, k := range []struct {
+		enabled     bool
+		kind, value string
+	}{
+		{p.Values.Metrics.ServiceMonitor.Enabled, "ServiceMonitor", "metrics.serviceMonitor.enabled"},
+		{p.Values.Metrics.PrometheusRule.Enabled, "PrometheusRule", "metrics.prometheusRule.enabled"},
+	} {
+		if k.enabled && !slices.Contains(f.Groups, "monitoring.coreos.com") {
+			out = append(
+				out,
+				finding.Finding{
+					Severity: finding.Error,
+					Message:  "there is no kind " + k.kind + ": the Prometheus operator is not installed",
+					Cure:     "install it first, or set " + k.value + " to false",
+				},
+			)
+		}
 	}
 	if p.Values.CertManager.Enabled && !slices.Contains(f.Groups, "cert-manager.io") {
 		out = append(
