@@ -24,6 +24,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/settings"
 	"github.com/mlbatch/mlbatch/internal/local"
 	"github.com/mlbatch/mlbatch/internal/local/controlplane"
+	"github.com/mlbatch/mlbatch/internal/local/names"
 	"github.com/mlbatch/mlbatch/internal/local/simnode"
 )
 
@@ -319,7 +320,7 @@ func (o *upOptions) kubernetes(f *pflag.FlagSet, last local.ClusterFile, cfg *lo
 
 // prometheus is the one that is installed, and what it is to know of mlbatch.
 func prometheus() (*local.Prometheus, error) {
-	path, err := exec.LookPath(local.PrometheusProgram)
+	path, err := exec.LookPath(names.Prometheus)
 	if err != nil {
 		return nil, fmt.Errorf(
 			"--monitoring: there is no program prometheus in PATH: install it (Debian: apt-get install prometheus), or leave Prometheus out by --monitoring=false",
@@ -472,11 +473,10 @@ func nextSteps(cfg local.Config) string {
 	}
 	b.WriteString("\n")
 	if state, err := local.ReadState(cfg.DataDir); err == nil && cfg.Prometheus != nil {
-		user, file := local.PrometheusLogin(cfg.DataDir)
 		fmt.Fprintf(
 			&b,
 			"Prometheus is at http://127.0.0.1:%d: log in as %s, with the password in %s\n\n",
-			state.Ports.Prometheus, user, file,
+			state.Ports.Prometheus, names.PrometheusLogin, filepath.Join(cfg.DataDir, names.PrometheusPassword),
 		)
 	}
 	return b.String()

@@ -65,7 +65,7 @@ func accountsOf(cfg *Config, h *hardware) map[string]account {
 		delete(all, Controller)
 	}
 	if cfg.Prometheus != nil {
-		all[PrometheusProgram] = account{user: prometheusUser}
+		all[names.Prometheus] = account{user: prometheusUser}
 	}
 	if cfg.kubeScheduler() {
 		delete(all, Scheduler)

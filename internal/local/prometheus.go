@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
@@ -13,11 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/mlbatch/mlbatch/internal/local/names"
 	"github.com/mlbatch/mlbatch/internal/local/pki"
 )
-
-// PrometheusProgram is the Prometheus that may run beside a cluster.
-const PrometheusProgram = "prometheus"
 
 // prometheusUser is who reads metrics.
 const prometheusUser = "mlbatch-prometheus"
@@ -31,14 +31,6 @@ type Prometheus struct {
 	Reader string
 }
 
-// PrometheusLogin is who may ask a cluster's Prometheus, and the file with the password.
-func PrometheusLogin(dir string) (user, passwordFile string) {
-	return "mlbatch", filepath.Join(layout{dir: dir}.pki(), prometheusPassword+".token")
-}
-
-// prometheusPassword is the name of the password in the directory of keys.
-const prometheusPassword = "prometheus-web"
-
 // monitor runs Prometheus, if it is asked for.
 func (c *Cluster) monitor(ctx context.Context) error {
 	if c.cfg.Prometheus == nil || c.cfg.Parts != Full {
@@ -47,21 +39,20 @@ func (c *Cluster) monitor(ctx context.Context) error {
 	if err := c.mayReadMetrics(ctx); err != nil {
 		return err
 	}
-	password, err := pki.Token(c.files.pki(), prometheusPassword)
+	password, err := pki.Token(c.files.pki(), strings.TrimSuffix(path.Base(names.PrometheusPassword), ".token"))
 	if err != nil {
 		return err
 	}
 	if err := c.writePrometheus(password); err != nil {
 		return err
 	}
-	user, _ := PrometheusLogin(c.files.dir)
 	at := func(name string) string { return filepath.Join(c.files.prometheus(), name) }
 	return c.run(ctx, program{
-		name: PrometheusProgram, path: c.cfg.Prometheus.Path, stage: stageRest, grace: 10 * time.Second,
+		name: names.Prometheus, path: c.cfg.Prometheus.Path, stage: stageRest, grace: 10 * time.Second,
 		goGC: 100, memory: 512,
-		probe: httpProbe(fmt.Sprintf("http://%s:%s@%s/-/ready", user, password, address(c.ports.Prometheus)), nil),
+		probe: httpProbe(fmt.Sprintf("http://%s:%s@%s/-/ready", names.PrometheusLogin, password, address(c.ports.Prometheus)), nil),
 		args: []string{
-			PrometheusProgram,
+			names.Prometheus,
 			"--config.file=" + at("prometheus.yml"),
 			"--web.config.file=" + at("web.yml"),
 			"--storage.tsdb.path=" + at("data"),
@@ -98,11 +89,10 @@ func (c *Cluster) writePrometheus(password string) error {
 	if err != nil {
 		return fmt.Errorf("make the login of Prometheus: %w", err)
 	}
-	user, _ := PrometheusLogin(c.files.dir)
 	targets := func(port int) []object { return []object{{"targets": []string{address(port)}}} }
 	scrapes := []object{{
 		"job_name": Controller, "scheme": "https", "static_configs": targets(c.ports.Metrics),
-		"authorization": object{"credentials_file": filepath.Join(c.files.pki(), PrometheusProgram+".token")},
+		"authorization": object{"credentials_file": filepath.Join(c.files.pki(), names.Prometheus+".token")},
 		"tls_config":    object{"ca_file": c.id.ca.CertFile()},
 	}}
 	if !c.cfg.kubeScheduler() {
@@ -112,7 +102,7 @@ func (c *Cluster) writePrometheus(password string) error {
 		return fmt.Errorf("make a directory: %w", err)
 	}
 	for name, content := range map[string]any{
-		"web.yml": object{"basic_auth_users": object{user: string(hash)}},
+		"web.yml": object{"basic_auth_users": object{names.PrometheusLogin: string(hash)}},
 		"prometheus.yml": object{
 			"global":         object{"scrape_interval": "5s", "evaluation_interval": "15s"},
 			"rule_files":     []string{"alerts.yml"},

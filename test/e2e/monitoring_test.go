@@ -8,19 +8,20 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/mlbatch/mlbatch/internal/kube/install/monitoring"
-	"github.com/mlbatch/mlbatch/internal/local"
+	"github.com/mlbatch/mlbatch/internal/local/names"
 	"github.com/mlbatch/mlbatch/test/rig"
 )
 
 // Prometheus beside a cluster takes all that the boards ask, and has answers to what is always measured.
 // Nobody asks it anything without the password.
 func TestPrometheusAnswersTheBoards(t *testing.T) {
-	if _, err := exec.LookPath(local.PrometheusProgram); err != nil {
+	if _, err := exec.LookPath(names.Prometheus); err != nil {
 		t.Skip("there is no prometheus in PATH (Debian: apt-get install prometheus)")
 	}
 	c, err := cluster.Another(t.Context(), os.Stderr, "--nodes", "1", "--monitoring")
@@ -32,12 +33,15 @@ func TestPrometheusAnswersTheBoards(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	state, err := local.ReadState(c.Dir)
+	var state struct{ Ports struct{ Prometheus int } }
+	data, err := os.ReadFile(filepath.Join(c.Dir, "cluster.json"))
+	if err == nil {
+		err = json.Unmarshal(data, &state)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	user, file := local.PrometheusLogin(c.Dir)
-	password, err := os.ReadFile(file)
+	password, err := os.ReadFile(filepath.Join(c.Dir, names.PrometheusPassword))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +55,7 @@ func TestPrometheusAnswersTheBoards(t *testing.T) {
 		if err != nil {
 			return 0, 0, err
 		}
-		req.SetBasicAuth(user, password)
+		req.SetBasicAuth(names.PrometheusLogin, password)
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
 			return 0, 0, err

@@ -10,3 +10,11 @@ const (
 
 // VolumeProvisioner provides volumes on real nodes: directories on the machine.
 const VolumeProvisioner = "mlbatch.dev/local-path"
+
+// Prometheus, if it runs beside a cluster: the program, who may ask it, and the file in the data directory
+// with the password for that.
+const (
+	Prometheus         = "prometheus"
+	PrometheusLogin    = "mlbatch"
+	PrometheusPassword = "pki/prometheus-web.token" //nolint:gosec // a file
+)
