@@ -114,3 +114,11 @@ func worked(a *history.Attempt, before time.Time) time.Duration {
 	}
 	return a.End.Sub(began)
 }
+
+// WithoutProgress tells of an attempt so that it counts as none: it waited for long after its pods had run, and when that
+// began is not told.
+func WithoutProgress(a *history.Attempt) {
+	if a.End != nil && worked(a, a.Start.Time) > core.ProgressTime {
+		a.Ready = nil
+	}
+}
