@@ -183,7 +183,11 @@ func TestNoNoticeOutlivesItsJob(t *testing.T) {
 		t.Errorf("it has ended, and says %s", c.Message)
 	}
 	w = stopping("40s", kueue.ReasonPreempted, 0) // its end was written by somebody else
-	NewConditions(w, &w.Status, now).Set(kueue.WorkloadFinished, metav1.ConditionTrue, kueue.ReasonSucceeded, "saved")
+	NewConditions(
+		w,
+		&w.Status,
+		now,
+	).Set(kueue.WorkloadFinished, metav1.ConditionTrue, kueue.ReasonSucceeded, "saved")
 	if got := RunsOnUntil(w, time.Minute, now); !got.IsZero() {
 		t.Errorf("it has ended, and runs on until %s", got)
 	}
