@@ -88,10 +88,24 @@ func (p *gangPlugin) answered(k gang.Key, pod *corev1.Pod, f found) {
 	switch {
 	case len(f.refusals) == 0:
 		p.reservations.undisputed(k)
+		p.relented(pod)
 	case p.reservations.disputed(k) >= patience(f.plugin):
 		p.refused(pod, f)
 	default:
 		p.later(settles, func() { p.wake(k) })
+	}
+}
+
+// relented takes back what a pod tells of nodes that refuse it, which they do not now. What is asked later than nodes are,
+// and what may speak of no node, says so itself.
+func (p *gangPlugin) relented(pod *corev1.Pod) {
+	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == kueue.PodNodesRefused && c.Status == corev1.ConditionTrue
+	})
+	if i >= 0 && !slices.Contains(
+		[]string{names.DefaultBinder, names.VolumeBinding, names.DynamicResources}, pod.Status.Conditions[i].Reason,
+	) {
+		p.refused(pod, found{})
 	}
 }
 
@@ -205,10 +219,18 @@ func (n *noter) tellAnswer(ctx context.Context, name types.NamespacedName) error
 	return nil
 }
 
-// writeAnswer writes it as the condition of a pod, whose time is since when the same nodes refuse it for the same plugin.
+// writeAnswer writes it as the condition of a pod, whose time is since when the same nodes refuse it for the same plugin. No
+// answer takes back what was told.
 func (n *noter) writeAnswer(ctx context.Context, name types.NamespacedName, a answer) error {
 	text, since := convert.RefusalsText(a.refusals), metav1.Now()
-	if pod, err := n.pods.Pods(name.Namespace).Get(name.Name); err == nil && pod.UID == a.uid {
+	status, reason := corev1.ConditionTrue, a.plugin
+	pod, err := n.pods.Pods(name.Namespace).Get(name.Name)
+	switch {
+	case len(a.refusals) == 0 && (err != nil || len(convert.PodRefusals(pod)) == 0):
+		return nil
+	case len(a.refusals) == 0:
+		status, reason = corev1.ConditionFalse, kueue.ReasonRefusalLapsed
+	case err == nil && pod.UID == a.uid:
 		told, said := toldBefore(pod, a)
 		if said == text {
 			return nil
@@ -220,7 +242,7 @@ func (n *noter) writeAnswer(ctx context.Context, name types.NamespacedName, a an
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": a.uid},
 		"status": map[string]any{"conditions": []map[string]any{{
-			"type": kueue.PodNodesRefused, "status": corev1.ConditionTrue, "reason": a.plugin,
+			"type": kueue.PodNodesRefused, "status": status, "reason": reason,
 			"message": text, "lastTransitionTime": since,
 		}}},
 	})
