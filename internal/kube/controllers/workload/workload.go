@@ -85,6 +85,9 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 		Complete(r)
 }
 
+// tellPause is after how long pods are told again that could not be told when they are stopped.
+const tellPause = time.Second
+
 // Reconcile does the next step for one Workload.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	f, pods, ok, err := r.gather(ctx, req.NamespacedName)
@@ -97,7 +100,13 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if workloadstatus.Overtaken(err) {
 		return reconcile.Result{}, nil // the newer object is on its way here
 	}
-	if err != nil {
+	if err != nil && next.Tell != nil {
+		// The pods are stopped at that time, whoever of them could be told: an error would put off that it is over.
+		ctrl.LoggerFrom(ctx).Error(err, "Tell pods when they are stopped", "workload", req.NamespacedName)
+		if soon := f.Now.Add(tellPause); soon.Before(next.Again) {
+			next.Again = soon
+		}
+	} else if err != nil {
 		return reconcile.Result{}, fmt.Errorf("workload %s: %w", req.NamespacedName, err)
 	}
 	for _, e := range next.Events {
