@@ -68,8 +68,9 @@ func LastCheckpoint(o metav1.Object) time.Time {
 func RetryHistory(all history.Attempts, retries int32) core.RetryHistory {
 	out := core.RetryHistory{Retries: retries}
 	var before time.Time // the end of the one before
-	for i := range all.Attempts {
-		a := &all.Attempts[i]
+	ended := merged(all.Attempts)
+	for i := range ended {
+		a := &ended[i]
 		if a.End == nil || a.Category == "" {
 			continue
 		}
