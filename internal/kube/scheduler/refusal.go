@@ -33,6 +33,9 @@ const settles = 300 * time.Millisecond
 // are planned, and may not have come yet.
 const evens = 5 * time.Second
 
+// between is how much time lies between two attempts to bind a pod at most: its longest back-off, and the wait for its gang.
+const between = time.Minute
+
 // patience is how long nodes that a plugin refuses must go on to.
 func patience(plugin string) time.Duration {
 	if plugin == names.PodTopologySpread {
@@ -125,20 +128,22 @@ func (b *Reservations) disputed(k gang.Key) time.Duration {
 }
 
 // unbindable is for how long the API server has refused to bind a pod to its node, which it does now. It outlasts the
-// attempts to place its gang, of which each finds that the node itself takes the pod.
+// attempts to place its gang, of which each finds that the node itself takes the pod, and not more time than lies between
+// attempts.
 func (b *Reservations) unbindable(k gang.Key, uid types.UID, node string) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.run(k)
 	u, is := r.unbindable[uid]
-	if !is || u.node != node {
-		u = unbindable{node, b.now()}
-		if r.unbindable == nil {
-			r.unbindable = map[types.UID]unbindable{}
-		}
-		r.unbindable[uid] = u
+	if !is || u.node != node || b.now().Sub(u.last) > between {
+		u = unbindable{node: node, since: b.now()}
 	}
-	return b.now().Sub(u.since)
+	u.last = b.now()
+	if r.unbindable == nil {
+		r.unbindable = map[types.UID]unbindable{}
+	}
+	r.unbindable[uid] = u
+	return u.last.Sub(u.since)
 }
 
 // undisputed notes that they do not.

@@ -273,7 +273,8 @@ func TestNoterTakesBackWhatPassed(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := is.Status.Conditions[0]
-		if c.Status != corev1.ConditionFalse || (c.Reason == kueue.ReasonRefusalLapsed) != (tells == corev1.ConditionTrue) {
+		if c.Status != corev1.ConditionFalse ||
+			(c.Reason == kueue.ReasonRefusalLapsed) != (tells == corev1.ConditionTrue) {
 			t.Errorf("it told %s, and tells %+v", tells, is.Status.Conditions)
 		}
 	}
