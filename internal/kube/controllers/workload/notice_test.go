@@ -139,7 +139,7 @@ func TestNoticeOnDeadNodes(t *testing.T) {
 	}{
 		{node(corev1.ConditionTrue), false},
 		{node(corev1.ConditionUnknown), true},
-		{node(corev1.ConditionFalse), true},
+		{node(corev1.ConditionFalse), false}, // its kubelet speaks
 		{nil, true},
 	} {
 		objects := []client.Object{evicted(), train(), pod()}
