@@ -150,17 +150,28 @@ func gpuSeconds(gpus int64, d time.Duration) int64 {
 }
 
 // AddAttempt adds one that ended. Those that there is no room for any more are summed up, and pods that one fault takes one
-// by one, while others run on, are told of as one.
+// by one, while others run on, are told of as one: the last of them once it is known that the whole job was not stopped for
+// it, and so with the next attempt. Who counts faults goes by merged.
 func AddAttempt(all history.Attempts, a history.Attempt) history.Attempts {
-	all.Attempts = slices.Clone(all.Attempts)
-	for i := len(all.Attempts) - 1; i >= 0 && all.Attempts[i].ReplacedPods > 0; i-- {
-		if sameFault(&all.Attempts[i], &a) {
-			all.Attempts[i] = together(all.Attempts[i], a)
-			return all
-		}
-	}
-	all.Attempts = append(all.Attempts, a)
+	all.Attempts = append(merged(all.Attempts, a), a)
 	return shortenAttempts(all)
+}
+
+// merged are attempts of which pods that one fault took one by one are told of as one, but for those for which the whole job
+// was stopped: it has their time. next are those that come after.
+func merged(all []history.Attempt, next ...history.Attempt) (out []history.Attempt) {
+	for _, a := range all {
+		i := len(out) - 1
+		for i >= 0 && out[i].ReplacedPods > 0 && !sameFault(&out[i], &a) {
+			i--
+		}
+		if i >= 0 && out[i].ReplacedPods > 0 && !followed(&a, all) && !followed(&a, next) {
+			out[i] = together(out[i], a)
+			continue
+		}
+		out = append(out, a)
+	}
+	return out
 }
 
 // oneFault is within what time disruptions of pods that are replaced one by one are one: a rack or a switch that fails
@@ -178,7 +189,7 @@ func sameFault(first, a *history.Attempt) bool {
 }
 
 // together are pods that were replaced and others that the same fault took: it ended when it first did, and as that says.
-// It began so long before that its GPUs have the GPU seconds of both.
+// It began so long before that its GPUs have the GPU seconds of both, and saved so long before that they lost as much.
 func together(first, a history.Attempt) history.Attempt {
 	out := *first.DeepCopy()
 	out.ReplacedPods = min(first.ReplacedPods, 1<<30) + min(a.ReplacedPods, 1<<30-1)
@@ -191,12 +202,21 @@ func together(first, a history.Attempt) history.Attempt {
 	if out.Ready == nil || a.Ready != nil && a.Ready.Before(out.Ready) {
 		out.Ready = a.Ready
 	}
-	if out.Checkpoint == nil || a.Checkpoint != nil && out.Checkpoint.Before(a.Checkpoint) {
-		out.Checkpoint = a.Checkpoint
+	if (first.Checkpoint != nil || a.Checkpoint != nil) && out.GPUs > 0 {
+		lost := time.Duration(add(first.LostGPUSeconds, a.LostGPUSeconds)/out.GPUs) * time.Second
+		out.Checkpoint = new(metav1.NewTime(first.End.Add(-lost)))
 	}
 	nodes := union(first.Nodes, a.Nodes)
 	twice := len(first.Nodes) + len(a.Nodes) - len(nodes)
-	out.NodeCount = min(first.NodeCount, 1<<30) + min(a.NodeCount, 1<<30-1) - int32(twice) //nolint:gosec // a few
+	out.NodeCount = min(
+		first.NodeCount,
+		1<<30,
+	) + min(
+		a.NodeCount,
+		1<<30-1,
+	) - int32(
+		twice,
+	) //nolint:gosec // a few
 	out.Nodes, out.FailedNodes = SomeNodes(nodes), SomeNodes(union(first.FailedNodes, a.FailedNodes))
 	if out.Message != "" {
 		out.Message = convert.Cut(ReplacedText(out.ReplacedPods, out.FailedNodes), history.MaxAttemptMessage)
@@ -366,10 +386,10 @@ func divided(whole, within []history.Attempt, now time.Time) []history.Attempt {
 		account(&a, now)
 		out = append(out, a)
 	}
-	return slices.DeleteFunc(
+	return merged(slices.DeleteFunc(
 		out,
 		func(a history.Attempt) bool { return a.ReplacedPods > 0 && followed(&a, out) },
-	)
+	))
 }
 
 // followed reports whether the whole job was stopped or begun anew for what some of its pods were to be
@@ -377,7 +397,7 @@ func divided(whole, within []history.Attempt, now time.Time) []history.Attempt {
 func followed(part *history.Attempt, all []history.Attempt) bool {
 	const soon = 5 * time.Second
 	return slices.ContainsFunc(all, func(a history.Attempt) bool {
-		return a.ReplacedPods == 0 && a.End != nil && len(a.FailedNodes) > 0 &&
+		return part.End != nil && a.ReplacedPods == 0 && a.End != nil && len(a.FailedNodes) > 0 &&
 			a.End.Sub(part.End.Time).Abs() <= soon &&
 			slices.Equal(a.FailedNodes, part.FailedNodes)
 	})

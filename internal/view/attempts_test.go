@@ -255,6 +255,63 @@ func TestReplacedAndThenRestartedIsOnce(t *testing.T) {
 	}
 }
 
+// TestMergedFaultThatStopsTheWholeJob: what part of a fault the whole job is stopped for at last is told with the whole job,
+// and what it lost counts once.
+func TestMergedFaultThatStopsTheWholeJob(t *testing.T) {
+	part := func(end int, node string) history.Attempt {
+		a := ran(0, end, core.CategoryNodeFailure)
+		a.ReplacedPods, a.FailedNodes = 1, []string{node}
+		return a
+	}
+	whole := ran(0, 122, core.CategoryNodeFailure)
+	whole.GPUs, whole.FailedNodes = 16, []string{"n2"}
+	account(&whole, whole.End.Time)
+	for why, c := range map[string]struct {
+		told         []history.Attempt
+		replacements int32
+		lost         int64
+	}{
+		"stopped at last":      {[]history.Attempt{part(100, "n1"), part(120, "n2"), whole}, 1, 800 + 16*122},
+		"and goes on for long": {[]history.Attempt{part(100, "n1"), part(120, "n2"), whole, ran(130, 140, "")}, 1, 800 + 16*122},
+		"not stopped":          {[]history.Attempt{part(100, "n1"), part(120, "n2")}, 1, 800 + 960},
+	} {
+		var all history.Attempts
+		for _, a := range c.told {
+			all = AddAttempt(all, a)
+		}
+		w := &kueue.Workload{}
+		w.Status.Conditions = []metav1.Condition{
+			{Type: kueue.WorkloadAttempts, Status: "True", Message: AttemptsText(all)},
+		}
+		got := AttemptsOf(w, history.Attempts{}, nil, at(200).Time).Total
+		if got.Replacements != c.replacements || got.LostGPUSeconds != c.lost {
+			t.Errorf("%s: %d faults of pods, lost %d, want %d and %d", why, got.Replacements, got.LostGPUSeconds,
+				c.replacements, c.lost)
+		}
+	}
+}
+
+// TestCheckpointOfAMergedFault: what pods that one fault took lost since their checkpoints is the sum of it.
+func TestCheckpointOfAMergedFault(t *testing.T) {
+	first, second := ran(0, 100, core.CategoryNodeFailure), ran(0, 130, core.CategoryNodeFailure)
+	first.ReplacedPods, second.ReplacedPods = 1, 1
+	first.Checkpoint, second.Checkpoint = at(80), at(120)
+	account(&first, first.End.Time)
+	account(&second, second.End.Time)
+	got := together(first, second)
+	if want := first.LostGPUSeconds + second.LostGPUSeconds; got.LostGPUSeconds > want ||
+		got.LostGPUSeconds < want-16 {
+		t.Errorf("%d GPU seconds are lost, want %d, up to a second for each GPU", got.LostGPUSeconds, want)
+	}
+	if !failed(got).Progress {
+		t.Error("the checkpoint is forgotten")
+	}
+}
+
+func failed(a history.Attempt) core.Failure {
+	return RetryHistory(history.Attempts{Attempts: []history.Attempt{a}}, 0).Last[0]
+}
+
 // What ended in the second in which it began is an attempt all the same: times are kept in seconds.
 func TestAttemptsOfNoSecondAreTold(t *testing.T) {
 	brief, well := ran(100, 100, core.CategoryNodeFailure), ran(100, 110, "")

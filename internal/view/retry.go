@@ -68,8 +68,9 @@ func LastCheckpoint(o metav1.Object) time.Time {
 func RetryHistory(all history.Attempts, retries int32) core.RetryHistory {
 	out := core.RetryHistory{Retries: retries}
 	var before time.Time // the end of the one before
-	for i := range all.Attempts {
-		a := &all.Attempts[i]
+	ended := merged(all.Attempts)
+	for i := range ended {
+		a := &ended[i]
 		if a.End == nil || a.Category == "" {
 			continue
 		}
@@ -113,4 +114,12 @@ func worked(a *history.Attempt, before time.Time) time.Duration {
 		began = before
 	}
 	return a.End.Sub(began)
+}
+
+// WithoutProgress tells of an attempt so that it counts as none: it waited for long after its pods had run, and when that
+// began is not told.
+func WithoutProgress(a *history.Attempt) {
+	if a.End != nil && worked(a, a.Start.Time) > core.ProgressTime {
+		a.Ready = nil
+	}
 }

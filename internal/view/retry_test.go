@@ -119,8 +119,10 @@ func TestOneFaultIsToldOfAsOne(t *testing.T) {
 		t.Fatalf("%d entries: %+v", len(all.Attempts), all.Attempts)
 	}
 	a := &all.Attempts[0]
-	if a.ReplacedPods != 3 || a.NodeCount != 2 || !slices.Equal(a.FailedNodes, []string{"n1", "n2"}) || a.GPUs != 24 ||
-		!a.End.Equal(new(at(100))) || !strings.HasPrefix(a.Message, "3 of its pods") {
+	if a.ReplacedPods != 3 || a.NodeCount != 2 || !slices.Equal(a.FailedNodes, []string{"n1", "n2"}) ||
+		a.GPUs != 24 ||
+		!a.End.Equal(new(at(100))) ||
+		!strings.HasPrefix(a.Message, "3 of its pods") {
 		t.Errorf("it is told of as %+v", a)
 	}
 	account(a, at(200).Time)

@@ -133,7 +133,8 @@ const (
 // scheduler can tell. Its reason is the rule that did.
 const PodNodesRefused = "mlbatch.dev/NodesRefused"
 
-// ReasonRefusalLapsed is the reason of a WorkloadNodesRefused or WorkloadNodesAvoided that does not hold any more.
+// ReasonRefusalLapsed is the reason of a WorkloadNodesRefused, WorkloadNodesAvoided or PodNodesRefused that does not hold
+// any more.
 const ReasonRefusalLapsed = "Lapsed"
 
 // Reasons of Preempted.

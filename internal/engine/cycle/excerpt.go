@@ -52,13 +52,30 @@ func (v View) All() (*Excerpt, error) {
 	return v.engine.excerpt(s), nil
 }
 
-// Surroundings are what the engine was told, without workloads. They fail as All does.
+// Surroundings are what the engine was told, without workloads and as it is when nothing is lost: no quota is cut, and no
+// node is kept for recovery. They fail as All does.
 func (v View) Surroundings() (*Excerpt, error) {
 	if v.engine.unsettled() {
 		return nil, ErrUnsettled
 	}
 	s := &Snapshot{Version: StateVersion}
 	v.engine.dumpModel(s)
+	for i := range s.Queues {
+		if q := s.Queues[i].Spec; q != nil {
+			whole := *q
+			whole.Groups = asPromised(q.Groups, q.Name == v.engine.opt.SlackQueue)
+			s.Queues[i].Spec = &whole
+		}
+	}
+	for i := range s.Cohorts {
+		s.Cohorts[i].Groups = asPromised(s.Cohorts[i].Groups, false)
+	}
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; n.Labels[core.SpareLabel] != "" {
+			n.Labels = maps.Clone(n.Labels)
+			delete(n.Labels, core.SpareLabel)
+		}
+	}
 	return v.engine.excerpt(s), nil
 }
 

@@ -9,9 +9,9 @@ import (
 )
 
 // Never says why a workload that is not there could not start as it is, were it submitted now,
-// even if nothing else ran or waited; impossible is false if it could, or if that is not known: a
-// copy of what the engine was told, without workloads, is told of this one. look and now are as for
-// Explain.
+// even if nothing else ran or waited and no node were lost; impossible is false if it could, or if that is not known:
+// a copy of what the engine was told, without workloads, cuts of quotas and nodes kept for recovery, is told of this
+// one. look and now are as for Explain.
 func Never(look Look, w core.Workload, now time.Time) (why core.Reason, impossible bool, err error) {
 	var x *cycle.Excerpt
 	err = look.ask(func(v cycle.View) (err error) {
@@ -51,12 +51,8 @@ func (t *trial) never(w core.Workload) (core.Reason, bool) {
 }
 
 // forever reports whether a workload that is refused for a reason is refused until it, its queue or
-// the nodes are others: no other workload's end would help, nor a node that comes back. While quotas are cut, or nodes
-// are kept for recovery, it could be for that alone.
+// the nodes are others: no other workload's end would help, nor a node that comes back.
 func forever(why core.Reason) bool {
-	if why.TreeCut > 0 || why.NodesKept > 0 {
-		return false
-	}
 	switch why.Code { //nolint:exhaustive // the others pass
 	case core.ExceedsMaxQuota, core.NoMatchingFlavor:
 		return true

@@ -80,29 +80,51 @@ func TestLostNodesAreNotForEver(t *testing.T) {
 			}},
 		}}
 	}
+	large := func(count int32, each core.Amount) core.Workload {
+		w := asks("blue", "new", count, 0, now)
+		w.PodSets[0].Requests = gpus(each)
+		return w
+	}
+	small := asks("blue", "new", 1, 0, now)
+	selects := asks("blue", "new", 1, 0, now)
+	selects.PodSets[0].Filter.Must = []core.Requirement{
+		{Key: "zone", Operator: core.In, Values: []string{"moon"}},
+	}
+	keeps := core.FlavorSet{Flavor: core.Flavor{Name: "h100", KeepsSpares: true}}
 	kept := core.Node{
 		Name: "node-2", State: core.NodeReady, Allocatable: gpus(8).With(core.Pods, 100),
 		Labels: map[string]string{core.SpareLabel: "true"},
 	}
 	for why, c := range map[string]struct {
-		pods   int32
+		asked  core.Workload
 		events []core.Event
 		never  bool
 	}{
-		"its own quota is cut":      {2, []core.Event{quotas("blue", 4, 4)}, false},
-		"another's quota is cut":    {2, []core.Event{quotas("red", 4, 4)}, false},
-		"both queues have too few":  {3, nil, true},
-		"another's quota was taken": {2, []core.Event{quotas("red", 4, 0)}, true},
-		"a node is kept for recovery": {2, []core.Event{
-			core.FlavorSet{Flavor: core.Flavor{Name: "h100", KeepsSpares: true}}, core.NodeSet{Node: kept},
+		"its own quota is cut":      {large(2, 8), []core.Event{quotas("blue", 4, 4)}, false},
+		"another's quota is cut":    {large(2, 8), []core.Event{quotas("red", 4, 4)}, false},
+		"both queues have too few":  {large(3, 8), nil, true},
+		"another's quota was taken": {large(2, 8), []core.Event{quotas("red", 4, 0)}, true},
+		"it asks for more than was promised, and some is cut": {
+			large(3, 8), []core.Event{quotas("red", 7, 1)}, true,
+		},
+		"a node is kept for recovery": {large(2, 8), []core.Event{keeps, core.NodeSet{Node: kept}}, false},
+		"what is kept is the only node with room for it": {small, []core.Event{
+			keeps, core.NodeSet{Node: kept}, core.NodeGone{Name: "node-1"},
 		}, false},
+		"one of its pods is larger than any node, and one is kept": {
+			large(1, 9), []core.Event{keeps, core.NodeSet{Node: kept}}, true,
+		},
+		"no node has its label, and one is kept": {selects, []core.Event{keeps, core.NodeSet{Node: kept}}, true},
+		"with what is kept there are still too few nodes": {
+			large(3, 5), []core.Event{keeps, core.NodeSet{Node: kept}}, true,
+		},
 	} {
 		e := supposing(t, now)
 		for _, ev := range c.events {
 			e.Apply(ev)
 		}
 		e.Decide(now)
-		got, never, err := inquiry.Never(inquiry.At(e.View()), asks("blue", "new", c.pods, 0, now), now)
+		got, never, err := inquiry.Never(inquiry.At(e.View()), c.asked, now)
 		if err != nil || never != c.never {
 			t.Errorf("%s: never is %v, want %v: %+v, %v", why, never, c.never, got, err)
 		}

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -87,7 +88,7 @@ func (m *machine) countPods(a assessment) {
 	}
 	if wait := a.leaving.Sub(m.now); wait > 0 {
 		// Pods are not late: the next ones take the places of these.
-		m.setFalse(PodsReady, PodsTerminating, "Deleted pods keep their places until they have ended")
+		m.setFalse(PodsReady, PodsTerminating, "Deleted pods keep their places until they have ended"+m.ran())
 		m.recheck(wait)
 		return
 	}
@@ -113,8 +114,41 @@ func (m *machine) setReady(a assessment) {
 	m.setFalse(
 		PodsReady,
 		InsufficientPodsReady,
-		fmt.Sprintf("Not all of %d pods run yet or have succeeded", a.expected),
+		fmt.Sprintf("Not all of %d pods run or have succeeded", a.expected)+m.ran(),
 	)
+}
+
+// What PodsReady says of the time in which all pods ran, once they do not: pods that are gone tell nothing, and its
+// own time is of the last thing that happened to them.
+const ranFrom, ranTo = "; all did from ", " to "
+
+// ran says when all pods of this attempt ran last; "" if they never did. Conditions start over with each attempt.
+func (m *machine) ran() string {
+	c := m.get(PodsReady)
+	switch {
+	case c == nil:
+		return ""
+	case c.True:
+		return ranFrom + c.Since.UTC().Format(time.RFC3339) + ranTo + m.now.UTC().Format(time.RFC3339)
+	}
+	if _, told, did := strings.Cut(c.Message, ranFrom); did {
+		return ranFrom + told
+	}
+	return ""
+}
+
+// RanUntil reads when all pods of an attempt ran last out of what PodsReady says while it is false; zero if they never did.
+func RanUntil(message string) (since, until time.Time) {
+	_, told, _ := strings.Cut(message, ranFrom)
+	from, to, _ := strings.Cut(told, ranTo)
+	since, err := time.Parse(time.RFC3339, from)
+	if err == nil {
+		until, err = time.Parse(time.RFC3339, to)
+	}
+	if err != nil {
+		return time.Time{}, time.Time{}
+	}
+	return since, until
 }
 
 func shortMessage(a assessment) string {

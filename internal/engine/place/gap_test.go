@@ -315,6 +315,25 @@ func TestWidestLevelsCountForTwoSets(t *testing.T) {
 	}
 }
 
+// Two sets without pods, as of a status that somebody else wrote, need no place.
+func TestTwoSetsWithoutPods(t *testing.T) {
+	t.Parallel()
+	s := New(core.GPU)
+	n := machine("node-1", 8, core.NodeReady)
+	n.Labels = map[string]string{"block": "b", "rack": "r"}
+	s.Set(n)
+	topology := core.Topology{Levels: []string{"block", "rack"}}
+	class := s.Class(gpus(9), core.Constraints{Topology: core.TopologyRequest{Preferred: "rack"}}, topology)
+	r := Request{View: Free, Sets: []Set{{Class: class, Group: "g"}, {Index: 1, Class: class, Group: "g"}}}
+	spots, _, ok := s.Place(r)
+	for _, spot := range slices.Concat(spots...) {
+		ok = ok && spot.Count == 0
+	}
+	if !ok {
+		t.Errorf("placed: %v, on %v", ok, spots)
+	}
+}
+
 // What has a place only where both sets are placed at the same time fits, too: preemption and `why` ask for that. Here one
 // rack of 2,000 holds both, and all of them each alone and as many GPUs, so that one after the other takes too long.
 func TestFitsWhatOnlyBothAtOnceFind(t *testing.T) {

@@ -120,11 +120,11 @@ func (s *Nodes) pairNear(r Request, spots [][]Spot) bool {
 	return false
 }
 
-// pairs reports whether a request is two sets of one group of which nothing but room and nearness decides where they
-// go.
+// pairs reports whether a request is two sets of one group, both with pods, of which nothing but room and nearness
+// decides where they go.
 func (r *Request) pairs() bool {
 	if len(r.Sets) != 2 || len(r.Kept)+len(r.Taken) > 0 || r.Sets[0].Group == "" ||
-		r.Sets[0].Group != r.Sets[1].Group {
+		r.Sets[0].Group != r.Sets[1].Group || r.Sets[0].Count <= 0 || r.Sets[1].Count <= 0 {
 		return false
 	}
 	a, b := r.Sets[0].Class.near, r.Sets[1].Class.near
@@ -157,7 +157,8 @@ func (p *pair) in(level int) outcome {
 		if !c.holds(p) {
 			continue
 		}
-		if is := c.costs[c.at(p.sets[0].Count, p.sets[1].Count)]; best < 0 || is.less(&least) || is == least && p.snugger(d, best) {
+		if is := c.costs[c.at(p.sets[0].Count, p.sets[1].Count)]; best < 0 || is.less(&least) ||
+			is == least && p.snugger(d, best) {
 			best, least, chosen = d, is, c
 		}
 	}

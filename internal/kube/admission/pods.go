@@ -160,14 +160,14 @@ func CountPods(pods []corev1.Pod) Pods {
 		if p.Spec.NodeName != "" {
 			out.Bound++
 		}
-		out.Nodes = append(out.Nodes, convert.PodRefusals(p)...)
-		if since := convert.RefusedSince(p); !since.IsZero() && (told.IsZero() || since.Before(told)) {
-			told = since
-		}
 		since, why := refused(p)
 		if strings.Contains(why, convert.PlaceKept) {
 			out.Behind = true
-			continue // it is no node that refuses it
+			continue // it is no node that refuses it now, whatever it was told before
+		}
+		out.Nodes = append(out.Nodes, convert.PodRefusals(p)...)
+		if since := convert.RefusedSince(p); !since.IsZero() && (told.IsZero() || since.Before(told)) {
+			told = since
 		}
 		if !since.IsZero() && (out.Refused.IsZero() || since.Before(out.Refused)) {
 			out.Refused, out.Why = since, why

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 )
 
@@ -130,6 +131,8 @@ func TestRefusedBindOfOnePodIsDue(t *testing.T) {
 		}
 	}
 	failed := scheduled(corev1.PodReasonSchedulerError, at)
+	kept := scheduled(corev1.PodReasonUnschedulable, at)
+	kept.Message = "pod c was deleted and " + convert.PlaceKept + " n1 until it has ended"
 	for name, c := range map[string]struct {
 		pods []corev1.Pod
 		due  time.Duration // after at; 0 for at once, -1 for never
@@ -151,6 +154,9 @@ func TestRefusedBindOfOnePodIsDue(t *testing.T) {
 			time.Second + workloadlifecycle.RefusalPatience,
 		},
 		"nothing is told": {[]corev1.Pod{pod("a", "n1"), pod("b", "", failed)}, -1},
+		"one was refused, and waits for its own place by now": {
+			[]corev1.Pod{pod("a", "n1"), pod("b", "", kept, told(at))}, -1,
+		},
 	} {
 		is := CountPods(c.pods)
 		left, due := workloadlifecycle.Refused{

@@ -177,15 +177,17 @@ type SakkaraOutcome struct {
 }
 
 // SakkaraOutcomeOf is false if there is nothing to tell of the pods of a group's Workload, of which so many have to
-// have a node.
-func SakkaraOutcomeOf(w *kueue.Workload, pods []*corev1.Pod, total int) (is SakkaraOutcome, some bool) {
-	if convert.Evicted(w) && w.Status.Admission != nil {
-		if !convert.NoticeBegan(w).IsZero() {
-			return is, false // its pods run on for a while, where they are
-		}
+// have a node. stops says that they are being stopped: one that was evicted may run on for a while, where it is.
+func SakkaraOutcomeOf( //nolint:revive // whether they are stopped is a rule of workloads
+	w *kueue.Workload,
+	stops bool,
+	pods []*corev1.Pod,
+	total int,
+) (is SakkaraOutcome, some bool) {
+	if stops {
 		return SakkaraOutcome{Lost: true}, true
 	}
-	if !convert.Admitted(w) || convert.Finished(w) {
+	if !convert.Admitted(w) || convert.Evicted(w) || convert.Finished(w) {
 		return is, false
 	}
 	for _, p := range pods {

@@ -18,6 +18,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/sakkara"
+	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 )
 
 // TestGroupMapsAreReadOnceForAll: the ConfigMaps of a namespace are read once for all jobs that wait for one, some
@@ -62,22 +63,37 @@ func TestGroupMapsAreReadOnceForAll(t *testing.T) {
 }
 
 // TestGroupOfAJobThatRunsOn: the group of a job that was evicted, and runs on to save what it has done, is lost once that time
-// is over.
+// is over by the clock, as its pods are stopped by it, or is ended before; not if the job ends within it.
 func TestGroupOfAJobThatRunsOn(t *testing.T) {
-	w := &kueue.Workload{Status: kueue.WorkloadStatus{Admission: &kueue.Admission{}}}
-	is := func(kind string, status metav1.ConditionStatus) {
-		apimeta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{
-			Type: kind, Status: status, Reason: "Because", LastTransitionTime: metav1.NewTime(time.Unix(1000, 0)),
-		})
-	}
-	is(kueue.WorkloadAdmitted, metav1.ConditionTrue)
-	is(kueue.WorkloadEvicted, metav1.ConditionTrue)
-	is(kueue.WorkloadStopNotice, metav1.ConditionTrue)
-	if got, some := admission.SakkaraOutcomeOf(w, nil, 0); some {
-		t.Errorf("its pods run, and its group is told %+v", got)
-	}
-	is(kueue.WorkloadStopNotice, metav1.ConditionFalse)
-	if got, some := admission.SakkaraOutcomeOf(w, nil, 0); !some || !got.Lost {
-		t.Errorf("its pods are stopped, and its group is told %v, %+v", some, got)
+	began := time.Unix(1000, 0)
+	for why, c := range map[string]struct {
+		after  time.Duration
+		notice metav1.ConditionStatus
+		ended  bool
+		lost   bool
+	}{
+		"its pods run on":                                   {10 * time.Second, metav1.ConditionTrue, false, false},
+		"it said that it may be stopped":                    {10 * time.Second, metav1.ConditionFalse, false, true},
+		"its time is over, and nobody has written that yet": {41 * time.Second, metav1.ConditionTrue, false, true},
+		"it has ended within its time":                      {41 * time.Second, metav1.ConditionTrue, true, false},
+	} {
+		w := &kueue.Workload{Status: kueue.WorkloadStatus{Admission: &kueue.Admission{}}}
+		w.Annotations = map[string]string{kueue.StopNoticeAnnotation: "40s"}
+		is := func(kind string, status metav1.ConditionStatus) {
+			apimeta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{
+				Type: kind, Status: status, Reason: "Because", LastTransitionTime: metav1.NewTime(began),
+			})
+		}
+		is(kueue.WorkloadAdmitted, metav1.ConditionTrue)
+		is(kueue.WorkloadEvicted, metav1.ConditionTrue)
+		is(kueue.WorkloadStopNotice, c.notice)
+		if c.ended {
+			is(kueue.WorkloadFinished, metav1.ConditionTrue)
+		}
+		stops := workloadlifecycle.Stops(w, time.Minute, began.Add(c.after))
+		got, some := admission.SakkaraOutcomeOf(w, stops, nil, 0)
+		if some != c.lost || got.Lost != c.lost {
+			t.Errorf("%s: its group is told %v, %+v", why, some, got)
+		}
 	}
 }

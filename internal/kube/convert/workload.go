@@ -90,10 +90,10 @@ func Evicted(w *kueue.Workload) bool {
 }
 
 // NoticeBegan is when the time began for which a Workload that was evicted may run on to save what it has done; zero if it
-// asked for none, or that is over.
+// asked for none, or that is over, as it is with the end of its job.
 func NoticeBegan(w *kueue.Workload) time.Time {
 	c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadStopNotice)
-	if c == nil || c.Status != metav1.ConditionTrue || !Evicted(w) || w.Status.Admission == nil ||
+	if c == nil || c.Status != metav1.ConditionTrue || !Evicted(w) || Finished(w) || w.Status.Admission == nil ||
 		w.DeletionTimestamp != nil {
 		return time.Time{}
 	}

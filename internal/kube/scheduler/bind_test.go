@@ -194,7 +194,11 @@ func TestBindThatIsRefusedForGoodIsTold(t *testing.T) {
 				}
 				p.reservations.undisputed(k) // as the nodes say, before each attempt
 			}
-			d.now = d.now.Add(time.Millisecond)
+			d.now = d.now.Add(time.Hour)
+			if bind("n1"); len(told.refusals) > 0 {
+				t.Errorf("told %+v: it was refused once now, and once an hour ago", told.refusals)
+			}
+			d.now = d.now.Add(settles)
 			bind("n1")
 			switch {
 			case c.told == "" && len(told.refusals) > 0:

@@ -368,6 +368,8 @@ func (p *gangPlugin) PostFilter(
 	if node == "" && p.refused != nil && p.reservations.look(k).decision.Act == gang.Alone {
 		if f := p.aloneRefused(k, state, pod, nodes); len(f.refusals) > 0 {
 			p.refused(pod, f)
+		} else {
+			p.relented(pod)
 		}
 	}
 	if node != "" {

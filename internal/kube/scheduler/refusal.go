@@ -33,6 +33,9 @@ const settles = 300 * time.Millisecond
 // are planned, and may not have come yet.
 const evens = 5 * time.Second
 
+// between is how much time lies between two attempts to bind a pod at most: its longest back-off, and the wait for its gang.
+const between = time.Minute
+
 // patience is how long nodes that a plugin refuses must go on to.
 func patience(plugin string) time.Duration {
 	if plugin == names.PodTopologySpread {
@@ -88,10 +91,24 @@ func (p *gangPlugin) answered(k gang.Key, pod *corev1.Pod, f found) {
 	switch {
 	case len(f.refusals) == 0:
 		p.reservations.undisputed(k)
+		p.relented(pod)
 	case p.reservations.disputed(k) >= patience(f.plugin):
 		p.refused(pod, f)
 	default:
 		p.later(settles, func() { p.wake(k) })
+	}
+}
+
+// relented takes back what a pod tells of nodes that refuse it, which they do not now. What is asked later than nodes are,
+// and what may speak of no node, says so itself.
+func (p *gangPlugin) relented(pod *corev1.Pod) {
+	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == kueue.PodNodesRefused && c.Status == corev1.ConditionTrue
+	})
+	if i >= 0 && !slices.Contains(
+		[]string{names.DefaultBinder, names.VolumeBinding, names.DynamicResources}, pod.Status.Conditions[i].Reason,
+	) {
+		p.refused(pod, found{})
 	}
 }
 
@@ -111,20 +128,22 @@ func (b *Reservations) disputed(k gang.Key) time.Duration {
 }
 
 // unbindable is for how long the API server has refused to bind a pod to its node, which it does now. It outlasts the
-// attempts to place its gang, of which each finds that the node itself takes the pod.
+// attempts to place its gang, of which each finds that the node itself takes the pod, and not more time than lies between
+// attempts.
 func (b *Reservations) unbindable(k gang.Key, uid types.UID, node string) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.run(k)
 	u, is := r.unbindable[uid]
-	if !is || u.node != node {
-		u = unbindable{node, b.now()}
-		if r.unbindable == nil {
-			r.unbindable = map[types.UID]unbindable{}
-		}
-		r.unbindable[uid] = u
+	if !is || u.node != node || b.now().Sub(u.last) > between {
+		u = unbindable{node: node, since: b.now()}
 	}
-	return b.now().Sub(u.since)
+	u.last = b.now()
+	if r.unbindable == nil {
+		r.unbindable = map[types.UID]unbindable{}
+	}
+	r.unbindable[uid] = u
+	return u.last.Sub(u.since)
 }
 
 // undisputed notes that they do not.
@@ -205,10 +224,18 @@ func (n *noter) tellAnswer(ctx context.Context, name types.NamespacedName) error
 	return nil
 }
 
-// writeAnswer writes it as the condition of a pod, whose time is since when the same nodes refuse it for the same plugin.
+// writeAnswer writes it as the condition of a pod, whose time is since when the same nodes refuse it for the same plugin. No
+// answer takes back what was told.
 func (n *noter) writeAnswer(ctx context.Context, name types.NamespacedName, a answer) error {
 	text, since := convert.RefusalsText(a.refusals), metav1.Now()
-	if pod, err := n.pods.Pods(name.Namespace).Get(name.Name); err == nil && pod.UID == a.uid {
+	status, reason := corev1.ConditionTrue, a.plugin
+	pod, err := n.pods.Pods(name.Namespace).Get(name.Name)
+	switch {
+	case len(a.refusals) == 0 && (err != nil || len(convert.PodRefusals(pod)) == 0):
+		return nil
+	case len(a.refusals) == 0:
+		status, reason = corev1.ConditionFalse, kueue.ReasonRefusalLapsed
+	case err == nil && pod.UID == a.uid:
 		told, said := toldBefore(pod, a)
 		if said == text {
 			return nil
@@ -220,7 +247,7 @@ func (n *noter) writeAnswer(ctx context.Context, name types.NamespacedName, a an
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": a.uid},
 		"status": map[string]any{"conditions": []map[string]any{{
-			"type": kueue.PodNodesRefused, "status": corev1.ConditionTrue, "reason": a.plugin,
+			"type": kueue.PodNodesRefused, "status": status, "reason": reason,
 			"message": text, "lastTransitionTime": since,
 		}}},
 	})

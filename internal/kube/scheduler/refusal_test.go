@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -117,6 +118,46 @@ func TestRefusalThatPassesIsNotTold(t *testing.T) {
 	}
 }
 
+// TestRefusalThatPassedIsTakenBack: where a pod still waits, and nodes do not refuse it any more, it does not go on to tell
+// that they do. What the API server refuses, and what speaks of no node, is not asked of nodes.
+func TestRefusalThatPassedIsTakenBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		plugin string // that it tells of
+		alone  bool   // it goes alone, and waits for a place
+		want   bool
+	}{
+		"with its gang":           {plugin: names.NodePorts, want: true},
+		"alone":                   {plugin: names.NodePorts, alone: true, want: true},
+		"it tells nothing":        {},
+		"alone, it tells nothing": {alone: true},
+		"the API server refused":  {plugin: names.DefaultBinder, alone: true},
+		"a volume is awaited":     {plugin: names.VolumeBinding, alone: true},
+	} {
+		r := newRig(t, aNode{name: "n1", gpus: 8, cpus: 8})
+		g := r.plan(r.add("job", 1, "a"), placed("n1", 1))
+		if c.alone {
+			g.Wait = 0
+			r.gangs[g.Key] = g
+		}
+		p := r.find(g, "a").DeepCopy()
+		if c.plugin != "" {
+			p.Status.Conditions = []corev1.PodCondition{{
+				Type: kueue.PodNodesRefused, Status: corev1.ConditionTrue, Reason: c.plugin, Message: "main: n1=0: x",
+			}}
+		}
+		taken := false
+		r.plugin.refused = func(_ *corev1.Pod, f found) { taken = len(f.refusals) == 0 }
+		if c.alone {
+			r.plugin.PostFilter(t.Context(), framework.NewCycleState(), p, framework.NewDefaultNodeToStatus())
+		} else {
+			r.plugin.answered(g.Key, p, found{})
+		}
+		if taken != c.want {
+			t.Errorf("%s: taken back: %t", name, taken)
+		}
+	}
+}
+
 // TestUnevenPodsAreGivenTimeToBeMadeEven: what a node refuses because pods like it are not spread alike is told later than
 // other refusals: others that make them even may be on their way.
 func TestUnevenPodsAreGivenTimeToBeMadeEven(t *testing.T) {
@@ -206,6 +247,35 @@ func TestNoterWritesWhichNodesRefuse(t *testing.T) {
 			got.Status.Conditions[i].Message != "main: n1=0: no volume" ||
 			got.Status.Conditions[i].LastTransitionTime.Equal(&before) != c.since {
 			t.Errorf("%s: %d writes, conditions %v", name, writes, got.Status.Conditions)
+		}
+	}
+}
+
+// TestNoterTakesBackWhatPassed: once, and where nothing is told nothing is written.
+func TestNoterTakesBackWhatPassed(t *testing.T) {
+	for _, tells := range []corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionFalse} {
+		d := newDesk()
+		g := d.gang("job", "a")
+		resize(d.pods[g.Key][0], 1)
+		p := planned(d.pods[g.Key][0].DeepCopy(), "job", "main")
+		p.Namespace, p.Name = "blue", "a"
+		p.Status.Conditions = []corev1.PodCondition{
+			{Type: kueue.PodNodesRefused, Status: tells, Reason: names.NodePorts, Message: "main: n1=0: x"},
+		}
+		n, written, queue := newTestNoter(t, d, p)
+		n.refused(p, found{})
+		key, _ := queue.Get()
+		if err := n.note(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+		is, err := written.CoreV1().Pods("blue").Get(t.Context(), "a", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := is.Status.Conditions[0]
+		if c.Status != corev1.ConditionFalse ||
+			(c.Reason == kueue.ReasonRefusalLapsed) != (tells == corev1.ConditionTrue) {
+			t.Errorf("it told %s, and tells %+v", tells, is.Status.Conditions)
 		}
 	}
 }

@@ -38,7 +38,7 @@ type Reservations struct {
 	resumed resumption
 
 	mu sync.Mutex
-	// runs has an entry for a gang only while it has nodes or a refusal.
+	// runs has an entry for a gang only while it has nodes or a refusal, or pods that could not be bound.
 	runs map[gang.Key]*run
 }
 
@@ -57,14 +57,14 @@ type run struct {
 	leaderPod types.UID
 	// disputed is since when planned nodes refuse it by rules that the engine does not know.
 	disputed time.Time
-	// unbindable are the pods that the API server refused to bind to their nodes.
+	// unbindable are the pods that the API server refused to bind to their nodes, until they have one or are gone.
 	unbindable map[types.UID]unbindable
 }
 
-// unbindable is since when a pod may not be bound to its node.
+// unbindable is since when a pod may not be bound to its node, and when that was seen last.
 type unbindable struct {
-	node  string
-	since time.Time
+	node        string
+	since, last time.Time
 }
 
 // try is one attempt to start a gang. Invariant: assignments never changes after the
@@ -207,7 +207,7 @@ func (b *Reservations) run(k gang.Key) *run {
 	return r
 }
 
-// dropIdle drops a run that has neither nodes nor a refusal.
+// dropIdle drops a run that has neither nodes nor a refusal, nor pods that could not be bound.
 func (b *Reservations) dropIdle(k gang.Key) {
 	if r := b.runs[k]; r != nil && len(r.reserved) == 0 && r.try == nil && r.refusal == "" &&
 		len(r.unbindable) == 0 {

@@ -18,12 +18,11 @@ func saved(f Facts) (Write, bool) {
 		!f.Checkpoint.After(c.LastTransitionTime.Time) {
 		return Write{}, false
 	}
-	noted := view.LastCheckpoint(f.Workload)
-	if !f.Checkpoint.After(noted) {
+	if !f.Checkpoint.After(view.LastCheckpoint(f.Workload)) {
 		return Write{}, false
 	}
-	// By the clock: of one that is told soon after the one that is noted, the pause is over some time, too.
-	if end := noted.Add(checkpointPause); end.After(f.Now) && !isTrue(f.Workload, kueue.WorkloadEvicted) {
+	// Counted from the write, and not from the time that is noted, which may be told late.
+	if end := f.Noted.Add(checkpointPause); end.After(f.Now) && !isTrue(f.Workload, kueue.WorkloadEvicted) {
 		return Write{Again: end}, false
 	}
 	return Write{Checkpoint: f.Checkpoint}, true

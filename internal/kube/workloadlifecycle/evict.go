@@ -181,9 +181,10 @@ func unreserve(w *kueue.Workload, next *kueue.WorkloadStatus, now time.Time, rea
 	set.clear(kueue.ReasonGivenBack, message, kueue.WorkloadNodesKept)
 }
 
-// Ended returns the status of a workload that finished for good.
+// Ended returns the status of a workload that finished for good, if need be within its notice.
 func Ended(w *kueue.Workload, reason, message string, now time.Time) *kueue.WorkloadStatus {
 	next := w.Status.DeepCopy()
+	apimeta.RemoveStatusCondition(&next.Conditions, kueue.WorkloadStopNotice)
 	NewConditions(w, next, now).Set(kueue.WorkloadFinished, metav1.ConditionTrue, reason, message)
 	return next
 }

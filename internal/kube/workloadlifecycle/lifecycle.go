@@ -80,8 +80,9 @@ type Facts struct {
 	// true once one of them said that its job is ready for that. They are looked at while it is admitted.
 	Running, Untold int
 	Acknowledged    bool
-	// Checkpoint is the last one that its job or a pod of it told of; zero is none.
-	Checkpoint time.Time
+	// Checkpoint is the last one that its job or a pod of it told of; zero is none. Noted is when one was noted last;
+	// zero if that is not known.
+	Checkpoint, Noted time.Time
 	// Trouble is what keeps one of its pods from being ready, "" if nothing is known.
 	Trouble string
 	// Priority is the value of the WorkloadPriorityClass it refers to, if any.

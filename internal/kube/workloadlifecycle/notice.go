@@ -66,6 +66,12 @@ func RunsOnUntil(w *kueue.Workload, most time.Duration, now time.Time) time.Time
 	return end
 }
 
+// Stops reports whether the pods of a workload are being stopped, because it was evicted and no notice of it goes on.
+func Stops(w *kueue.Workload, most time.Duration, now time.Time) bool {
+	return convert.Evicted(w) && w.Status.Admission != nil && !convert.Finished(w) &&
+		RunsOnUntil(w, most, now).IsZero()
+}
+
 // noticed tells the pods of a workload that runs on when it is stopped, and ends that time before it is over if
 // nothing has to be saved, or has been.
 func noticed(f Facts) (Write, bool) {

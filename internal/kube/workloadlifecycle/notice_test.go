@@ -174,3 +174,21 @@ func testNotice(t *testing.T, reason string, active *bool) {
 		}
 	}
 }
+
+// TestNoNoticeOutlivesItsJob: a job that saves and ends within its notice has none any more.
+func TestNoNoticeOutlivesItsJob(t *testing.T) {
+	w := stopping("40s", kueue.ReasonPreempted, 0)
+	w.Status = *JobEnded(w, true, "saved", Pods{}, Config{MaxStopNotice: time.Minute}, now)
+	if c := condition(w, kueue.WorkloadStopNotice); c != nil {
+		t.Errorf("it has ended, and says %s", c.Message)
+	}
+	w = stopping("40s", kueue.ReasonPreempted, 0) // its end was written by somebody else
+	NewConditions(
+		w,
+		&w.Status,
+		now,
+	).Set(kueue.WorkloadFinished, metav1.ConditionTrue, kueue.ReasonSucceeded, "saved")
+	if got := RunsOnUntil(w, time.Minute, now); !got.IsZero() {
+		t.Errorf("it has ended, and runs on until %s", got)
+	}
+}

@@ -27,8 +27,9 @@ func (a *attempt) told(ctx context.Context) *metav1.Condition {
 	}
 	now := a.clock.Now()
 	ended := history.Attempt{Start: deployed.LastTransitionTime} // its GPUs are those of the admission
-	if ready := a.ranSince(deployed.LastTransitionTime.Time); !ready.IsZero() {
-		ended.Ready = new(metav1.NewTime(ready))
+	since, until := a.ran(deployed.LastTransitionTime.Time, now)
+	if !since.IsZero() {
+		ended.Ready = new(metav1.NewTime(since))
 	}
 	unhealthy := lifecycle.Condition{}
 	if i := slices.IndexFunc(
@@ -72,6 +73,9 @@ func (a *attempt) told(ctx context.Context) *metav1.Condition {
 	view.NoteCheckpoint(&ended, a.w, now)
 	for i := range a.pods {
 		view.NoteCheckpoint(&ended, &a.pods[i], now)
+	}
+	if !a.facts.Failure.Progress && until.Sub(since) <= core.ProgressTime {
+		view.WithoutProgress(&ended)
 	}
 	all := view.AddAttempt(view.RestartedAttempts(a.w), ended)
 	return &metav1.Condition{

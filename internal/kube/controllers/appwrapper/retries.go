@@ -49,7 +49,7 @@ func (a *attempt) retries(ctx context.Context) error {
 	}
 	now := a.clock.Now()
 	began := a.trueSince(awv1beta2.ResourcesDeployed, now)
-	ready := a.ranSince(began)
+	since, until := a.ran(began, now)
 	saved := view.Saved(a.w, began, now) ||
 		slices.ContainsFunc(a.pods, func(p corev1.Pod) bool { return view.Saved(&p, began, now) })
 	if failed := a.firstFailed(); failed != nil {
@@ -59,7 +59,7 @@ func (a *attempt) retries(ctx context.Context) error {
 	}
 	a.facts.Failure = core.Failure{
 		Category: core.CategoryUnknown,
-		Progress: saved || !ready.IsZero() && now.Sub(ready) > core.ProgressTime,
+		Progress: saved || until.Sub(since) > core.ProgressTime,
 	}
 	return nil
 }
@@ -87,25 +87,15 @@ func (a *attempt) trueSince(t string, now time.Time) time.Time {
 	return now
 }
 
-// ranSince is since when all pods of the attempt that began then ran; zero if they never did. Once one of them is missing
-// the condition tells until when they did: then it is since when the last of those that are left runs, or since the
-// beginning where none is. An attempt begins with a condition that is False.
-func (a *attempt) ranSince(began time.Time) time.Time {
+// ran is when all pods of the attempt that began then ran: since when, and until when, which is now while they do; zero if
+// they never did. An attempt begins with a condition that is False.
+func (a *attempt) ran(began, now time.Time) (since, until time.Time) {
 	c := meta.FindStatusCondition(a.w.Status.Conditions, awv1beta2.PodsReady)
 	switch {
 	case c == nil || c.LastTransitionTime.Time.Before(began):
-		return time.Time{}
+		return time.Time{}, time.Time{}
 	case c.Status == metav1.ConditionTrue:
-		return c.LastTransitionTime.Time
-	case !c.LastTransitionTime.After(began):
-		return time.Time{}
+		return c.LastTransitionTime.Time, now
 	}
-	ran := began
-	for i := range a.pods {
-		// Those that began later are in place of others.
-		if at := view.StartedAt(&a.pods[i]); at.After(ran) && !at.After(c.LastTransitionTime.Time) {
-			ran = at
-		}
-	}
-	return ran
+	return lifecycle.RanUntil(c.Message)
 }

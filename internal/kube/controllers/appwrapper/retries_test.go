@@ -178,33 +178,85 @@ func TestBadNodesInARow(t *testing.T) {
 }
 
 // TestRunningForDaysIsProgress: a job that ran for days until a node took one of its pods along, in whose place none came
-// in time, is remembered as one that got somewhere; one whose pods never came is not.
+// in time, is remembered as one that got somewhere. One whose pods never came is not, however long it waits for them and
+// whatever is deleted meanwhile.
 func TestRunningForDaysIsProgress(t *testing.T) {
-	for ran, want := range map[time.Duration]bool{0: false, time.Minute: false, 72 * time.Hour: true} {
-		x := newWorld(t, wrapper(jobManifest))
-		x.reconcileAll()
-		x.admit()
-		x.to("Running")
-		if ran > 0 {
-			x.run(0, corev1.PodRunning)
-			x.reconcileAll()
-			x.clock.SetTime(x.clock.Now().Add(ran))
-			p := x.pods()[0]
-			if err := x.server.Delete(t.Context(), &p); err != nil {
-				t.Fatal(err)
+	for name, c := range map[string]struct {
+		ran      time.Duration
+		patience string // its graces, 5m if it names none
+		leaves   bool   // its pod takes its time to end
+		want     bool
+	}{
+		"for days":                      {ran: 72 * time.Hour, want: true},
+		"for days, and ends slowly":     {ran: 72 * time.Hour, leaves: true, want: true},
+		"for a minute":                  {ran: time.Minute},
+		"ten seconds, and waits long":   {ran: 10 * time.Second, patience: "20m"},
+		"never":                         {},
+		"never, and waits long":         {patience: "20m"},
+		"never, and its pod is deleted": {leaves: true, patience: "20m"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := wrapper(jobManifest)
+			if c.patience != "" {
+				w.Annotations = map[string]string{
+					appwrapper.AnnotationPrefix + "admissionGracePeriodDuration": c.patience,
+					appwrapper.AnnotationPrefix + "warmupGracePeriodDuration":    c.patience,
+				}
 			}
+			x := newWorld(t, w)
 			x.reconcileAll()
-		}
-		for range 60 {
-			if x.phase() != "Running" {
-				break
+			x.admit()
+			x.to("Running")
+			if c.ran > 0 {
+				x.run(0, corev1.PodRunning)
+				x.reconcileAll()
+				x.clock.SetTime(x.clock.Now().Add(c.ran))
 			}
-			x.clock.SetTime(x.clock.Now().Add(30 * time.Second))
-			x.reconcileAll()
-		}
-		got := view.RetryHistory(view.RestartedAttempts(x.get()), 0).Last
-		if len(got) != 1 || got[0].Category != core.CategoryStartFailure || got[0].Progress != want {
-			t.Errorf("ran for %s, then %s: %+v, want progress: %v", ran, x.phase(), got, want)
+			switch {
+			case c.ran > 0:
+				x.loses(c.leaves)
+			case c.leaves:
+				x.run(0, corev1.PodPending)
+				x.loses(true)
+			}
+			for range 120 {
+				if x.phase() != "Running" {
+					break
+				}
+				x.clock.SetTime(x.clock.Now().Add(30 * time.Second))
+				x.reconcileAll()
+			}
+			got := view.RetryHistory(view.RestartedAttempts(x.get()), 0).Last
+			if len(got) != 1 || got[0].Category != core.CategoryStartFailure || got[0].Progress != c.want {
+				t.Errorf("%s: %+v, want progress: %v", x.phase(), got, c.want)
+			}
+		})
+	}
+}
+
+// loses has a pod deleted in whose place none comes, if need be only a minute after it was told to end.
+func (x *world) loses(slowly bool) {
+	x.t.Helper()
+	p := x.pods()[0]
+	if slowly {
+		p.Spec.NodeName, p.Finalizers = "node-1", []string{"example.com/ends"}
+		if err := x.server.Update(x.t.Context(), &p); err != nil {
+			x.t.Fatal(err)
 		}
 	}
+	if err := x.server.Delete(x.t.Context(), &p); err != nil {
+		x.t.Fatal(err)
+	}
+	x.reconcileAll()
+	if !slowly {
+		return
+	}
+	x.clock.SetTime(x.clock.Now().Add(time.Minute))
+	x.reconcileAll()
+	p = x.pods()[0]
+	p.Finalizers = nil
+	if err := x.server.Update(x.t.Context(), &p); err != nil {
+		x.t.Fatal(err)
+	}
+	x.reconcileAll()
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/sakkara"
+	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 )
 
 // Pods of a job may be a group of Sakkara's, by a label of their templates. As long as the job waits, a ConfigMap of
@@ -154,7 +155,7 @@ func (r *reconciler) report(ctx context.Context, s *facts) error {
 	if w == nil || s.nested || w.Annotations[kueue.SakkaraGroupAnnotation] == "" {
 		return nil
 	}
-	lost := convert.Evicted(w) && w.Status.Admission != nil && convert.NoticeBegan(w).IsZero()
+	lost := workloadlifecycle.Stops(w, s.lifecycle.MaxStopNotice, s.now)
 	if !lost && (!convert.Admitted(w) || !s.facts.Ready || convert.Finished(w)) {
 		return nil
 	}
@@ -178,7 +179,7 @@ func (r *reconciler) report(ctx context.Context, s *facts) error {
 			total += int(w.Spec.PodSets[i].Count)
 		}
 	}
-	is, some := admission.SakkaraOutcomeOf(w, pods, total)
+	is, some := admission.SakkaraOutcomeOf(w, lost, pods, total)
 	digest := fmt.Sprint(w.UID, is)
 	if !some || r.reported.Get(at) == digest {
 		return nil

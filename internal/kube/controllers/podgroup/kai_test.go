@@ -245,7 +245,12 @@ type gets struct {
 	n int
 }
 
-func (g *gets) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+func (g *gets) Get(
+	ctx context.Context,
+	key client.ObjectKey,
+	o client.Object,
+	opts ...client.GetOption,
+) error {
 	if o.GetObjectKind().GroupVersionKind().Group == podmeta.KAIGroup {
 		g.n++
 	}

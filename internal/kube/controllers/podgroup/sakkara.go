@@ -11,6 +11,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/sakkara"
+	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 )
 
 // openSakkara reads of a group of Sakkara's how many pods it has, and how near to each other they have to be.
@@ -80,7 +81,8 @@ func (r *reconciler) report(ctx context.Context, unit types.NamespacedName, s *f
 	if s.unit.OfPodGroup() != podmeta.SakkaraGroup || s.workload == nil || s.theirs || !s.covered {
 		return nil
 	}
-	is, some := admission.SakkaraOutcomeOf(s.workload, s.unit.Pods, int(s.unit.Total))
+	stops := workloadlifecycle.Stops(s.workload, s.lifecycle.MaxStopNotice, s.now)
+	is, some := admission.SakkaraOutcomeOf(s.workload, stops, s.unit.Pods, int(s.unit.Total))
 	digest := fmt.Sprint(is)
 	if last, ok := r.reported.Load(unit); !some || ok && last == digest {
 		return nil

@@ -299,6 +299,19 @@ func TestDecide(t *testing.T) {
 			),
 			outcome{},
 		},
+		"ended within its notice": {
+			"no pod runs on, whatever its conditions say of that",
+			newStory().with(
+				condition(kueue.WorkloadEvicted),
+			).with(
+				condition(kueue.WorkloadStopNotice),
+			).with(
+				condition(kueue.WorkloadFinished),
+			).asked(
+				autoscaling.Provisioned,
+			),
+			outcome{Remove: first},
+		},
 		"finished": {
 			"the nodes are not needed any more",
 			newStory().with(

@@ -82,7 +82,8 @@ func (r *reconciler) seeTold(ctx context.Context, f *workloadlifecycle.Facts, po
 	return nil
 }
 
-// runs reports whether a pod runs, as far as is known: of one whose node is gone, or not heard of, only that it did.
+// runs reports whether a pod runs, as far as is known: of one whose node is gone, or not heard of, only that it did. A node
+// that says itself that it is not ready, as while its network restarts, has its pods run on.
 func (r *reconciler) runs(ctx context.Context, p *corev1.Pod) (bool, error) {
 	if p.Status.Phase != corev1.PodRunning {
 		return false, nil
@@ -96,7 +97,7 @@ func (r *reconciler) runs(ctx context.Context, p *corev1.Pod) (bool, error) {
 		return false, fmt.Errorf("read the node of pod %s/%s: %w", p.Namespace, p.Name, err)
 	}
 	return !slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown
 	}), nil
 }
 

@@ -1,7 +1,7 @@
 // Package workload carries out the rules of package workloadlifecycle for Workloads: it
 // gathers the facts of one, asks for the next step, and does it. The write comes
-// back as a watch event and the next step follows; nothing is kept in memory, so
-// that a restart at any point goes on where it was.
+// back as a watch event and the next step follows; nothing is kept in memory but when
+// checkpoints were noted, so that a restart at any point goes on where it was.
 package workload
 
 import (
@@ -30,6 +30,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/fairqueue"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/memo"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadstatus"
 	"github.com/mlbatch/mlbatch/internal/view"
@@ -53,12 +54,20 @@ type reconciler struct {
 	Options
 	// began is since when it watches; nil is always.
 	began func() time.Time
+	// noted is of which Workloads a checkpoint was noted, and when.
+	noted memo.Table[noting]
+}
+
+// noting is when something was noted on a Workload.
+type noting struct {
+	on types.UID
+	at time.Time
 }
 
 // SetupWithManager starts the reconciler. The cache must have admission.PodIndex and
 // admission.JobIndex.
 func SetupWithManager(mgr ctrl.Manager, opts Options) error {
-	r := &reconciler{opts, sync.OnceValue(opts.Clock.Now)} // it reconciles once it leads
+	r := &reconciler{Options: opts, began: sync.OnceValue(opts.Clock.Now)} // it reconciles once it leads
 	b := ctrl.NewControllerManagedBy(mgr)
 	for _, a := range opts.Adapters {
 		b = b.Watches(a.New(), handler.EnqueueRequestsFromMapFunc(r.ofJob), jobsLeaving())
@@ -76,6 +85,9 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 		Complete(r)
 }
 
+// tellPause is after how long pods are told again that could not be told when they are stopped.
+const tellPause = time.Second
+
 // Reconcile does the next step for one Workload.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	f, pods, ok, err := r.gather(ctx, req.NamespacedName)
@@ -88,7 +100,13 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if workloadstatus.Overtaken(err) {
 		return reconcile.Result{}, nil // the newer object is on its way here
 	}
-	if err != nil {
+	if err != nil && next.Tell != nil {
+		// The pods are stopped at that time, whoever of them could be told: an error would put off that it is over.
+		ctrl.LoggerFrom(ctx).Error(err, "Tell pods when they are stopped", "workload", req.NamespacedName)
+		if soon := f.Now.Add(tellPause); soon.Before(next.Again) {
+			next.Again = soon
+		}
+	} else if err != nil {
 		return reconcile.Result{}, fmt.Errorf("workload %s: %w", req.NamespacedName, err)
 	}
 	for _, e := range next.Events {
@@ -130,7 +148,11 @@ func (r *reconciler) do(
 			is.Annotations = map[string]string{}
 		}
 		is.Annotations[history.CheckpointAnnotation] = next.Checkpoint.UTC().Format(time.RFC3339)
-		return r.Client.Patch(ctx, is, onlyChanges(w))
+		if err := r.Client.Patch(ctx, is, onlyChanges(w)); err != nil {
+			return err
+		}
+		r.noted.Set(client.ObjectKeyFromObject(w), noting{w.UID, r.Clock.Now()})
+		return nil
 	case next.Priority != nil:
 		is := w.DeepCopy()
 		is.Spec.Priority = next.Priority
@@ -200,9 +222,13 @@ func (r *reconciler) gather(
 		f.Watched = r.began()
 	}
 	if err := r.Client.Get(ctx, name, f.Workload); err != nil {
+		r.noted.Forget(name)
 		return f, nil, false, client.IgnoreNotFound(err)
 	}
 	w := f.Workload
+	if n := r.noted.Get(name); n.on == w.UID {
+		f.Noted = n.at
+	}
 	owner := metav1.GetControllerOf(w)
 	if owner != nil {
 		if err := r.job(ctx, &f, owner); err != nil {
