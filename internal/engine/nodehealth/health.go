@@ -60,8 +60,10 @@ type Policy struct {
 	Percent int
 	// Most bounds how many nodes are remembered.
 	Most int
-	// TestReturned has nodes that somebody cleared of what was fatal wait for a deep test before they are used.
+	// TestReturned has nodes that somebody cleared of what was fatal wait for a deep test before they are used, of
+	// TestFlavors only; none is all.
 	TestReturned bool
+	TestFlavors  []string
 }
 
 // DefaultMost nodes that are not healthy fit into one ConfigMap, if little has to be said of each.

@@ -221,13 +221,20 @@ func (r *reconciler) nodes(ctx context.Context) (map[string]*corev1.Node, []node
 		}
 		pools := nodehealth.Pools(flavors, convert.NodeSignals(n))
 		state := convert.NodeWith(n, healths[n.Name]).State
+		health := convert.OfNode(n, healths[n.Name])
 		out[i] = nodehealth.TestNode{
-			Name: n.Name, UID: string(n.UID), Pools: pools,
-			Wanted: wanted(n) && (len(r.Flavors) == 0 ||
-				slices.ContainsFunc(pools, func(p string) bool { return slices.Contains(r.Flavors, p) })),
-			Whole: whole(n), Idle: !jobs[n.Name], Up: ready(n), Ready: free(n), InService: state.TakesWork(),
-			Waited: waited[string(n.UID)],
-			Health: convert.OfNode(n, healths[n.Name]),
+			Name:   n.Name,
+			UID:    string(n.UID),
+			Pools:  pools,
+			Wanted: nodehealth.Tested(r.Flavors, pools) && (wanted(n) || !health.Untested.IsZero()),
+			Whole: wanted(n) &&
+				whole(n),
+			Idle:      !jobs[n.Name],
+			Up:        ready(n),
+			Ready:     free(n),
+			InService: state.TakesWork(),
+			Waited:    waited[string(n.UID)],
+			Health:    health,
 		}
 		unused[n.Name] = state == core.NodeReady && !jobs[n.Name] && !tests[n.Name]
 		for _, p := range pools {

@@ -109,6 +109,18 @@ func pod(namespace, node string, gpus bool) *corev1.Pod { //nolint:revive // a f
 // draining is what is remembered of a node with a fatal finding.
 func (w *world) draining(names ...string) {
 	w.Helper()
+	all := map[string]nodehealth.Health{}
+	for _, n := range names {
+		all[n] = nodehealth.Health{UID: n, Parts: []nodehealth.Part{{
+			Of: "nvidia.com/gpu", State: nodehealth.Draining, Level: nodehealth.Fatal, Since: noon, FatalAt: noon,
+		}}}
+	}
+	w.remembers(all)
+}
+
+// remembers is what the ConfigMap has of nodes.
+func (w *world) remembers(all map[string]nodehealth.Health) {
+	w.Helper()
 	m := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "mlbatch-system",
@@ -116,10 +128,8 @@ func (w *world) draining(names ...string) {
 		},
 		Data: map[string]string{},
 	}
-	for _, n := range names {
-		text, err := convert.HealthText(nodehealth.Health{UID: n, Parts: []nodehealth.Part{{
-			Of: "nvidia.com/gpu", State: nodehealth.Draining, Level: nodehealth.Fatal, Since: noon, FatalAt: noon,
-		}}})
+	for n, h := range all {
+		text, err := convert.HealthText(h)
 		w.must(err)
 		m.Data[n] = text
 	}
@@ -266,6 +276,36 @@ func TestATestOfSomeGPUsOnlyIsNone(t *testing.T) {
 	p := w.r.Template.pod(n) // a GPU may break between the look and the start
 	if asks := p.Containers[0].Resources.Limits["nvidia.com/gpu"]; asks.Value() != 8 {
 		t.Errorf("the test asks for %v of 8 GPUs", asks.Value())
+	}
+}
+
+// A node that was cleared and has no GPUs any more waits for a test that cannot begin, and it is said what to do.
+func TestWhoWaitsForATestWithoutGPUsIsTold(t *testing.T) {
+	for name, gpus := range map[string]corev1.ResourceList{
+		"0": {"nvidia.com/gpu": resource.MustParse("0")}, "nothing": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := node("n1")
+			n.Status.Capacity, n.Status.Allocatable = gpus, gpus
+			w := newWorld(t, n, node("n2"))
+			w.remembers(map[string]nodehealth.Health{
+				"n1": {UID: "n1", Untested: noon}, "n2": {UID: "n2", Untested: noon},
+			})
+			w.r.Flavors = []string{"gpus"}
+			w.look()
+			w.look()
+			got := w.told()
+			if len(w.jobs()) != 1 || strings.Count(got, "DeepTestWaits") != 1 ||
+				!strings.Contains(got, "mlbatch nodes clear n1 --without-test") {
+				t.Errorf("there are %v, told %q; want a test of n2, and once how n1 is used", w.jobs(), got)
+			}
+			w.restart()
+			w.r.Flavors = []string{"others"}
+			w.look()
+			if got := w.told(); got != "" {
+				t.Errorf("told %q of flavors that are not tested", got)
+			}
+		})
 	}
 }
 
