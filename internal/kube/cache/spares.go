@@ -78,12 +78,14 @@ func (s *spares) inherit(k core.Key, next *core.Admission) {
 }
 
 // Holds says which nodes the engine holds, after a decision, for workloads that start there once others are gone: they
-// are not free, though nothing is on them.
-func (w *World) Holds(nodes []string) {
+// are not free, though nothing is on them. It reports whether that is new: then it may be others that are kept, which
+// is to be translated and decided at once, since nothing else wakes who waits for those.
+func (w *World) Holds(nodes []string) (changed bool) {
 	s := &w.spares
 	if s.none() {
-		return
+		return false
 	}
+	changed = len(s.next) > 0
 	for _, a := range s.next {
 		s.place(a, -1)
 	}
@@ -91,12 +93,14 @@ func (w *World) Holds(nodes []string) {
 	held := make(map[string]bool, len(nodes))
 	for _, name := range nodes {
 		held[name] = true
-		s.stale[name] = s.stale[name] || !s.held[name]
 	}
-	for name := range s.held {
-		s.stale[name] = s.stale[name] || !held[name]
+	for _, name := range slices.Concat(nodes, slices.Collect(maps.Keys(s.held))) {
+		if s.held[name] != held[name] {
+			s.stale[name], changed = true, true
+		}
 	}
 	s.held = held
+	return changed
 }
 
 // keep chooses the nodes that are kept for recovery, and has those told of which that is new.
@@ -162,7 +166,8 @@ func (w *World) lookAt(name string, flavors []core.Flavor) bool {
 	if exists {
 		serves = nodehealth.Pools(flavors, w.health.signals[name].Signals)
 	}
-	free := len(serves) > 0 && n.State == core.NodeReady && s.places[name] == 0 && !s.held[name] && !w.holdsDevices(name)
+	free := len(serves) > 0 && n.State == core.NodeReady && s.places[name] == 0 && !s.held[name] &&
+		!w.holdsDevices(name)
 	was := s.serves[name]
 	if slices.Equal(was, serves) && free == s.free[name] {
 		return false

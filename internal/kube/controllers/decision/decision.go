@@ -178,7 +178,7 @@ func (l *Loop) decide(ctx context.Context) time.Duration {
 		}
 	}
 	l.world.Decided(plan)
-	l.world.Holds(held)
+	again := l.world.Holds(held)
 	l.opts.Crowd.Comes(evictions(plan))
 	l.apply.Plan(plan, l.world.Workload)
 	l.observe(ctx, len(events), plan, began)
@@ -187,7 +187,10 @@ func (l *Loop) decide(ctx context.Context) time.Duration {
 	default:
 	}
 
-	if wake.IsZero() {
+	switch {
+	case again:
+		return 0
+	case wake.IsZero():
 		return time.Hour
 	}
 	return max(wake.Sub(now), 0)
