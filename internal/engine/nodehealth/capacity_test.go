@@ -48,6 +48,23 @@ func TestShortIsWhatIsLostOfWhatIsPromised(t *testing.T) {
 	}
 }
 
+// Nodes that are made on demand are not kept for recovery, and nothing says that they are.
+func TestNoSparesOnDemand(t *testing.T) {
+	for onDemand, want := range map[bool]int{false: 1, true: 0} {
+		machines := []nodehealth.Machine{machine("a", 8), machine("b", 8)}
+		_, inventory := nodehealth.Account([]core.Flavor{flavorA}, machines, nil)
+		s := nodehealth.Supply{
+			Flavor: "a", Pool: nodehealth.Pool{OnDemand: onDemand, Spares: nodehealth.Spares{Nodes: 1}},
+			Machines: machines, Inventory: inventory,
+		}
+		for _, is := range s.Capacities(nil, time.Time{}) {
+			if is.Spares != want {
+				t.Errorf("on demand: %t, and %d nodes are kept, want %d", onDemand, is.Spares, want)
+			}
+		}
+	}
+}
+
 // A node whose device plugin did not come back after a restart has lost its devices: they are not forgotten. One whose
 // GPUs were divided has others.
 func TestDevicesThatNobodyTellsOfAreLost(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
 // spares are the nodes that are kept for recovery, and what that depends on. It is kept up to date node by node: which
@@ -21,6 +22,8 @@ type spares struct {
 	// stale are nodes of which any of that changed, all says that flavors did.
 	stale map[string]bool
 	all   bool
+	// made are the flavors of which an admission check makes nodes.
+	made map[string]bool
 	// serves are the flavors of each node, and free says that it takes any work and has none. members are the nodes
 	// of each flavor by name; nil where that is to be found out.
 	serves  map[string][]string
@@ -144,8 +147,34 @@ func (b *batch) keep() {
 func (w *World) keepsSpares(flavor string) bool {
 	_, ruled := w.spares.rules[flavor]
 	f, exists := w.flavors[flavor]
-	return ruled && exists && !f.onDemand
+	return ruled && exists && !f.onDemand && !w.spares.made[flavor]
 }
+
+// making finds out of which flavors an admission check makes nodes, where queues or checks changed, and tells of those
+// that are others than before.
+func (b *batch) making() {
+	w := b.world
+	s := &w.spares
+	if s.none() || len(b.queues) == 0 {
+		return
+	}
+	was, never := s.made, func(string) bool { return false }
+	s.made = map[string]bool{}
+	for _, q := range w.queues { // a set, so order does not matter
+		for _, flavor := range convert.Provisioned(q, w.controller, never) {
+			s.made[flavor] = true
+		}
+	}
+	for _, flavor := range slices.Sorted(maps.Keys(s.rules)) {
+		if _, exists := w.flavors[flavor]; exists && was[flavor] != s.made[flavor] {
+			s.all = true
+			b.events = append(b.events, w.flavorSet(flavor))
+		}
+	}
+}
+
+// Spares are the nodes that are kept for recovery, as they were translated last. The map is not changed any more.
+func (w *World) Spares() map[string]bool { return w.spares.kept }
 
 // kinds are the flavors of which nodes are kept.
 func (w *World) kinds() []core.Flavor {

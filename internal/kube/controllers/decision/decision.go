@@ -69,6 +69,7 @@ type Loop struct {
 	mu      sync.Mutex
 	engine  *cycle.Engine
 	counted bool // the engine has been told of all that exists
+	spares  map[string]bool
 	changed chan struct{}
 	// decides is closed by the first decision.
 	decides chan struct{}
@@ -148,6 +149,7 @@ func (l *Loop) decide(ctx context.Context) time.Duration {
 	events := append(answers, l.world.Translate(changes)...)
 	// 2. tell the engine, and let it decide
 	l.mu.Lock()
+	l.spares = l.world.Spares()
 	for _, e := range events {
 		l.engine.Apply(e)
 		switch e := e.(type) {

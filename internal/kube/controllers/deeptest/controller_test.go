@@ -312,8 +312,14 @@ func TestWhoWaitsForATestWithoutGPUsIsTold(t *testing.T) {
 // What is kept for recovery is given to no test by any queue: one that waited there would keep others from theirs.
 func TestSparesAreNotTestedByTheQueue(t *testing.T) {
 	w := newWorld(t, node("n1"), node("n2"), node("n3"), pod("blue", "n3", true))
-	w.r.Spares = map[string]nodehealth.Spares{"gpus": {Nodes: 1}}
+	known := false
+	w.r.Spares = func() (map[string]bool, bool) { return map[string]bool{"n2": true}, known }
 	w.r.Policy.Most = 5
+	w.look()
+	if got := w.jobs(); len(got) > 0 {
+		t.Errorf("there are %v, and nobody knows yet which nodes are kept", got)
+	}
+	known = true
 	w.look()
 	if got := w.jobs(); len(got) != 1 || got["deep-test-n1-1"] == nil {
 		t.Errorf("there are %v, want a test of n1: n2 is kept, and n3 is used", got)
