@@ -356,19 +356,36 @@ func (r *reconciler) remove(ctx context.Context, j *batchv1.Job) error {
 // tell says once of each node that it is not tested any more, or not yet.
 func (r *reconciler) tell(plan *nodehealth.TestPlan, nodes map[string]*corev1.Node) {
 	now := map[string]bool{}
-	once := func(t *nodehealth.Test, reason, words string) {
-		key := reason + " " + convert.TestJobName(t)
-		if now[key] = true; !r.told[key] {
-			r.Recorder.Eventf(nodes[t.Node], nil, corev1.EventTypeWarning, reason, "TestNode", "%s", words)
-		}
+	first := func(t *nodehealth.Test, what string) bool {
+		key := what + " " + convert.TestJobName(t)
+		now[key] = true
+		return !r.told[key]
 	}
 	for i := range plan.GivenUp {
-		t := &plan.GivenUp[i]
-		once(t, "DeepTestGivenUp", t.GivenUpWords())
+		if t := &plan.GivenUp[i]; first(t, "given up") {
+			r.Recorder.Eventf(
+				nodes[t.Node],
+				nil,
+				corev1.EventTypeWarning,
+				"DeepTestGivenUp",
+				"TestNode",
+				"%s",
+				t.GivenUpWords(),
+			)
+		}
 	}
 	for i := range plan.Partial {
-		t := &plan.Partial[i]
-		once(t, "DeepTestWaits", t.PartialWords())
+		if t := &plan.Partial[i]; first(t, "waits") {
+			r.Recorder.Eventf(
+				nodes[t.Node],
+				nil,
+				corev1.EventTypeWarning,
+				"DeepTestWaits",
+				"TestNode",
+				"%s",
+				t.PartialWords(),
+			)
+		}
 	}
 	r.told = now
 }
