@@ -100,7 +100,8 @@ type TestPlan struct {
 	GivenUp []Test
 	// Partial are tests that do not start because some of the GPUs of their nodes cannot be asked for.
 	Partial []Test
-	// Overdue is how many nodes in service were not tested for longer than the policy says, by pool; all pools are there.
+	// Overdue is how many nodes in service, spares left out, were not tested for longer than the policy says, by pool; all
+	// pools are there.
 	Overdue map[string]int
 	// Next is when to look again if nothing changes; zero for never.
 	Next time.Time
@@ -173,7 +174,7 @@ type wish struct {
 func (p *planner) look(n *TestNode, tests []Test) {
 	last, verdict := p.tidy(tests, n)
 	if n.Wanted {
-		late := p.policy.Every > 0 && n.InService &&
+		late := p.policy.Every > 0 && n.InService && !n.Spare && // which nobody can have tested
 			(verdict == nil || !p.now.Before(verdict.Ended.Add(p.policy.Every)))
 		for _, pool := range countedIn(n.Pools) {
 			p.size[pool]++

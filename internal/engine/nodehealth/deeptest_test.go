@@ -345,6 +345,7 @@ func TestOverdueTestsAreCounted(t *testing.T) {
 		tested("running", nil), tested("fresh", nil), tested("out", untestedSince(noon)),
 		tested("other", func(n *nodehealth.TestNode) { n.Pools = []string{"others"} }),
 		tested("none", func(n *nodehealth.TestNode) { n.Wanted = false }),
+		tested("spare", func(n *nodehealth.TestNode) { n.Spare = true }),
 	}
 	tests := []nodehealth.Test{
 		past("busy", 1, nodehealth.Periodic, nodehealth.TestPassed, late),
