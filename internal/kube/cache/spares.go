@@ -80,6 +80,9 @@ func (s *spares) inherit(k core.Key, next *core.Admission) {
 	}
 }
 
+// KeepsSpares reports whether nodes are kept for recovery, so that Holds is to be told.
+func (w *World) KeepsSpares() bool { return !w.spares.none() }
+
 // Holds says which nodes the engine holds, after a decision, for workloads that start there once others are gone: they
 // are not free, though nothing is on them. It reports whether that is new: then it may be others that are kept, which
 // is to be translated and decided at once, since nothing else wakes who waits for those.

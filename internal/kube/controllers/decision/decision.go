@@ -166,7 +166,10 @@ func (l *Loop) decide(ctx context.Context) time.Duration {
 		close(l.decides)
 	}
 	wake := l.engine.NextWake()
-	held := l.engine.View().Held()
+	var held []string
+	if l.world.KeepsSpares() {
+		held = l.engine.View().Held()
+	}
 	l.mu.Unlock()
 	if l.flight != nil {
 		l.flight.Record(events, now, plan, func() (any, error) { return l.engine.Dump() })
