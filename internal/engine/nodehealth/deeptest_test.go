@@ -545,6 +545,24 @@ func TestAPassIsRememberedWhileItOverrulesSomething(t *testing.T) {
 	look(202, nodehealth.Draining)
 }
 
+// A rule that has what a check calls fatal count for less does not have it outlive the deep test that refuted it.
+func TestAPassOverrulesWhatARuleMadeLess(t *testing.T) {
+	for severity, want := range map[nodehealth.Severity]bool{
+		nodehealth.Fatal: true, nodehealth.Failed: false, // as the check calls it
+	} {
+		found := nodehealth.Findings(
+			[]nodehealth.Rule{{Source: nodehealth.SourceCheck, Name: "xid", Severity: nodehealth.Warned}},
+			nodehealth.Observed{Checks: []nodehealth.Finding{
+				{Source: nodehealth.SourceCheck, Name: "xid", Severity: severity, Since: noon},
+			}},
+		)
+		e := nodehealth.Evidence{DeepPassed: noon.Add(time.Hour)}
+		if len(found) != 1 || found[0].Severity != nodehealth.Warned || e.Overrules(found[0]) != want {
+			t.Errorf("%s: found %+v, overruled %t, want %t", severity, found, !want, want)
+		}
+	}
+}
+
 // What runs nothing but a test is told by the label as a test, and as it was before afterwards.
 func TestTheLabelTellsOfTests(t *testing.T) {
 	bad := nodehealth.Health{Parts: []nodehealth.Part{

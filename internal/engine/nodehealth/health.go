@@ -117,9 +117,10 @@ type Evidence struct {
 	Trusted bool
 }
 
-// Overrules reports whether a deep test that passed has looked at a finding since: at fatal ones of checks, and at hangs.
+// Overrules reports whether a deep test that passed has looked at a finding since: at fatal ones of checks, whatever a
+// rule makes of them, and at hangs.
 func (e Evidence) Overrules(f Finding) bool {
-	return (f.Source == SourceCheck && f.Severity == Fatal || f.Source == SourceHang) &&
+	return (f.Source == SourceCheck && (f.Severity == Fatal || f.told == Fatal) || f.Source == SourceHang) &&
 		!f.Since.IsZero() && e.DeepPassed.After(f.Since)
 }
 

@@ -199,6 +199,7 @@ func (p *Patient) next(policy Policy, was Health, now time.Time) Health {
 			h.DeepPassed = evidence.DeepPassed
 			continue
 		}
+		f.told = "" // which is not remembered
 		found[f.Resource] = append(found[f.Resource], f)
 	}
 	parts := map[string]Part{}
