@@ -187,7 +187,8 @@ func (r *reconciler) namespace(ctx context.Context) error {
 	if ns.Labels[kueue.TeamNamespaceLabel] == "true" {
 		return fmt.Errorf(
 			"namespace %s is a team's, as its label %s says, and what passes a deep test there is believed: "+
-				"name another one in nodeHealth.deepTest.namespace. No node is tested",
+				"name another one in nodeHealth.deepTest.namespace. No node is tested meanwhile, and one that was cleared of "+
+				"what was fatal waits: mlbatch nodes clear NODE --without-test has it used",
 			r.Namespace, kueue.TeamNamespaceLabel,
 		)
 	}
