@@ -205,7 +205,7 @@ func (r *Run) decide() {
 	r.decides++
 	if r.cache != nil {
 		r.cache.Decided(plan)
-		r.cache.Holds(r.engine.View().Held())
+		r.inbox = append(r.inbox, r.cache.Holds(r.engine.View().Held())...)
 	}
 	if r.watch.Log != nil {
 		r.watch.Log.Decided(now, plan)

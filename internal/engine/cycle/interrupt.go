@@ -185,7 +185,7 @@ func (rc *recovery) goOn(w *workload, a *core.Admission) {
 
 // placesAgain finds places for all pods of an interrupted workload, of the flavors that it has.
 func (rc *recovery) placesAgain(w *workload) (*core.Admission, bool) {
-	if !rc.hasRoomAgain(w) && !rc.keepsThroughCut(w) {
+	if !rc.hasQuotaAgain(w) {
 		return nil, false
 	}
 	defer rc.books.Suppose(&w.Allocation, ledger.Free)()
@@ -201,16 +201,12 @@ func (rc *recovery) placesAgain(w *workload) (*core.Admission, bool) {
 	return elsewhere(w, sets, spots), true
 }
 
-// keepsThroughCut reports whether a workload that holds something has no room for it only because quotas are cut for now:
-// that takes nothing from what its queue was promised and holds.
-func (rc *recovery) keepsThroughCut(w *workload) bool {
-	pairs := make([]quota.FlavorResource, len(w.Uses))
-	cut := false
-	for i, u := range w.Uses {
-		pairs[i] = u.Pair
-		cut = cut || w.Queue.Root().Cut(u.Pair) > 0
-	}
-	return cut && w.Queue.WithinPromised(core.Current, pairs) && w.Queue.WithinPromised(core.Projected, pairs)
+// hasQuotaAgain reports whether a workload that holds something has quota for the same, or would have if none were cut for
+// now: it takes nothing then from what its queue was promised and holds.
+func (rc *recovery) hasQuotaAgain(w *workload) bool {
+	short := rc.shortAgain(w)
+	return w.Queue.WithinPromised(core.Current, short) && w.Queue.WithinPromised(core.Projected, short) &&
+		!slices.ContainsFunc(short, func(p quota.FlavorResource) bool { return w.Queue.Root().Cut(p) == 0 })
 }
 
 // wouldStart reports whether an interrupted workload, were what it keeps free and it first in its queue, would

@@ -187,11 +187,17 @@ func (s *relocationSearch) movableWorkload(w *workload) bool {
 
 // hasRoomAgain reports whether the queue of a workload that holds something has quota for the same, were that free: it
 // may have been cut meanwhile.
-func (m *model) hasRoomAgain(w *workload) bool {
+func (m *model) hasRoomAgain(w *workload) bool { return len(m.shortAgain(w)) == 0 }
+
+// shortAgain are the pairs of which the queue has not.
+func (m *model) shortAgain(w *workload) (short []quota.FlavorResource) {
 	defer m.books.Suppose(&w.Allocation, ledger.Free)()
-	return !slices.ContainsFunc(w.Uses, func(u quota.Use) bool {
-		return u.Amount > min(w.Queue.Room(core.Current, u.Pair), w.Queue.Room(core.Projected, u.Pair))
-	})
+	for _, u := range w.Uses {
+		if u.Amount > min(w.Queue.Room(core.Current, u.Pair), w.Queue.Room(core.Projected, u.Pair)) {
+			short = append(short, u.Pair)
+		}
+	}
+	return short
 }
 
 // lost is what a workload has computed since it was admitted, which is lost if it is stopped: the packed resource that

@@ -62,7 +62,8 @@ type Capacity struct {
 	LostSince, ShortSince time.Time
 	// Cut says that quotas are cut in proportion while more is promised than healthy.
 	Cut bool
-	// Spares is how many of the flavor's nodes are kept for recovery, as long as so many are free.
+	// Spares is how many of the flavor's nodes are kept for recovery, as long as so many are free; none of those that are
+	// made on demand.
 	Spares int
 }
 
@@ -192,7 +193,9 @@ func (f *Supply) Capacities(before []Capacity, now time.Time) []Capacity {
 	out := make([]Capacity, 0, len(all))
 	for _, c := range all {
 		date(c, before, now)
-		c.Spares = pool.Spares.Of(nodes)
+		if !pool.OnDemand {
+			c.Spares = pool.Spares.Of(nodes)
+		}
 		out = append(out, *c)
 	}
 	slices.SortFunc(out, func(a, b Capacity) int { return cmp.Compare(a.Resource, b.Resource) })

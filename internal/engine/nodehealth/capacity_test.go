@@ -48,6 +48,23 @@ func TestShortIsWhatIsLostOfWhatIsPromised(t *testing.T) {
 	}
 }
 
+// Nodes that are made on demand are not kept for recovery, and nothing says that they are.
+func TestNoSparesOnDemand(t *testing.T) {
+	for onDemand, want := range map[bool]int{false: 1, true: 0} {
+		machines := []nodehealth.Machine{machine("a", 8), machine("b", 8)}
+		_, inventory := nodehealth.Account([]core.Flavor{flavorA}, machines, nil)
+		s := nodehealth.Supply{
+			Flavor: "a", Pool: nodehealth.Pool{OnDemand: onDemand, Spares: nodehealth.Spares{Nodes: 1}},
+			Machines: machines, Inventory: inventory,
+		}
+		for _, is := range s.Capacities(nil, time.Time{}) {
+			if is.Spares != want {
+				t.Errorf("on demand: %t, and %d nodes are kept, want %d", onDemand, is.Spares, want)
+			}
+		}
+	}
+}
+
 // A node whose device plugin did not come back after a restart has lost its devices: they are not forgotten. One whose
 // GPUs were divided has others.
 func TestDevicesThatNobodyTellsOfAreLost(t *testing.T) {
@@ -55,6 +72,7 @@ func TestDevicesThatNobodyTellsOfAreLost(t *testing.T) {
 	with := func(resource string, n core.Amount) func(*nodehealth.Signals) {
 		return func(s *nodehealth.Signals) { s.Capacity = s.Capacity.With(resource, n) }
 	}
+	const slice = "nvidia.com/mig-1g.10gb"
 	for why, c := range map[string]struct {
 		is   nodehealth.Machine
 		lost core.Amount
@@ -62,7 +80,7 @@ func TestDevicesThatNobodyTellsOfAreLost(t *testing.T) {
 		"as it was":              {machine("n1", 8), 0},
 		"it says 0":              {machine("n1", 0), 8},
 		"it was restarted":       {nodehealth.Machine{Name: "n1", Signals: nodehealth.Signals{Ready: "True"}}, 8},
-		"it was divided":         {machine("n1", 0, with("nvidia.com/mig-1g.10gb", 56)), 0},
+		"it was divided":         {machine("n1", 0, with(slice, 56)), 0},
 		"some were taken out":    {machine("n1", 4), 0},
 		"it was given more CPUs": {machine("n1", 0, with(core.CPU, 20000)), 8},
 	} {
@@ -76,5 +94,22 @@ func TestDevicesThatNobodyTellsOfAreLost(t *testing.T) {
 		if got := nodehealth.Find(back, fr).Amount; got != 0 {
 			t.Errorf("%s: %d GPUs are lost when all are back", why, got)
 		}
+	}
+	_, divided := nodehealth.Account(flavors, []nodehealth.Machine{machine("n1", 4, with(slice, 28))}, nil)
+	for why, c := range map[string]struct {
+		is   nodehealth.Machine
+		lost core.Amount
+	}{
+		"some of its GPUs were divided, and are whole again": {machine("n1", 8), 0},
+		"nobody tells of its slices any more":                {machine("n1", 4), 28},
+	} {
+		losses, _ := nodehealth.Account(flavors, []nodehealth.Machine{c.is}, divided)
+		if got := nodehealth.Find(losses, core.FlavorResource{Flavor: "a", Resource: slice}).Amount; got != c.lost {
+			t.Errorf("%s: %d slices are lost, want %d", why, got, c.lost)
+		}
+	}
+	struck, _ := nodehealth.Account(flavors, []nodehealth.Machine{machine("n1", 4)}, nodehealth.Inventory{})
+	if len(struck) > 0 {
+		t.Errorf("a node that was struck out lacks %v", struck)
 	}
 }

@@ -66,10 +66,11 @@ type TestPolicy struct {
 type TestNode struct {
 	Name, UID string
 	Pools     []string
-	// Wanted says that it has GPUs which are to be tested. The tests of one that is not are kept: its GPUs may be gone for
-	// a moment only.
+	// Wanted says that it has GPUs which are to be tested, or waits for its test without any. The tests of one that is not
+	// are kept: its GPUs may be gone for a moment only.
 	Wanted bool
-	// Whole says that all its GPUs can be asked for: a test of the others would pass without a look at the broken one.
+	// Whole says that it has GPUs and all can be asked for: a test of the others would pass without a look at the broken
+	// one.
 	Whole bool
 	// Spare says that it is kept for recovery: no queue gives it away.
 	Spare bool
@@ -99,7 +100,8 @@ type TestPlan struct {
 	GivenUp []Test
 	// Partial are tests that do not start because some of the GPUs of their nodes cannot be asked for.
 	Partial []Test
-	// Overdue is how many nodes in service were not tested for longer than the policy says, by pool; all pools are there.
+	// Overdue is how many nodes in service, spares left out, were not tested for longer than the policy says, by pool; all
+	// pools are there.
 	Overdue map[string]int
 	// Next is when to look again if nothing changes; zero for never.
 	Next time.Time
@@ -172,7 +174,7 @@ type wish struct {
 func (p *planner) look(n *TestNode, tests []Test) {
 	last, verdict := p.tidy(tests, n)
 	if n.Wanted {
-		late := p.policy.Every > 0 && n.InService &&
+		late := p.policy.Every > 0 && n.InService && !n.Spare && // which nobody can have tested
 			(verdict == nil || !p.now.Before(verdict.Ended.Add(p.policy.Every)))
 		for _, pool := range countedIn(n.Pools) {
 			p.size[pool]++
@@ -274,7 +276,10 @@ func (p *planner) grant() {
 		}
 		p.Remove = append(p.Remove, gone...)
 		for pool, all := range p.waiting {
-			p.waiting[pool] = slices.DeleteFunc(slices.Clone(all), func(t Test) bool { return slices.Contains(gone, t) })
+			p.waiting[pool] = slices.DeleteFunc(
+				slices.Clone(all),
+				func(t Test) bool { return slices.Contains(gone, t) },
+			)
 			p.running[pool] -= len(all) - len(p.waiting[pool])
 		}
 		for _, pool := range w.pools {
@@ -396,8 +401,20 @@ func (t *Test) GivenUpWords() string {
 	return text + ". The node stays out of service until somebody clears it: mlbatch nodes clear " + t.Node
 }
 
-// PartialWords say that a node is not tested as long as some of its GPUs cannot be asked for.
+// PartialWords say that a node is not tested as long as some of its GPUs cannot be asked for, or there are none.
 func (t *Test) PartialWords() string {
-	return fmt.Sprintf("Its deep test (%s) waits: fewer of its GPUs can be allocated than it has, and a test of these "+
-		"would pass without a look at the others. Mend what its device plugin calls unhealthy", t.Cause)
+	words := fmt.Sprintf(
+		"Its deep test (%s) waits: fewer of its GPUs can be allocated than it has, or none, and a test of "+
+			"these would pass without a look at the others. Mend what its device plugin calls unhealthy",
+		t.Cause,
+	)
+	if t.Cause == OnReturn {
+		words += ". A node without GPUs is used after: mlbatch nodes clear " + t.Node + " --without-test"
+	}
+	return words
+}
+
+// Tested reports whether nodes that serve these flavors are tested, of some flavors only or of all.
+func Tested(only, pools []string) bool {
+	return len(only) == 0 || slices.ContainsFunc(pools, func(p string) bool { return slices.Contains(only, p) })
 }

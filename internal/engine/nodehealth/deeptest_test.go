@@ -345,10 +345,17 @@ func TestOverdueTestsAreCounted(t *testing.T) {
 		tested("running", nil), tested("fresh", nil), tested("out", untestedSince(noon)),
 		tested("other", func(n *nodehealth.TestNode) { n.Pools = []string{"others"} }),
 		tested("none", func(n *nodehealth.TestNode) { n.Wanted = false }),
+		tested("spare", func(n *nodehealth.TestNode) { n.Spare = true }),
 	}
 	tests := []nodehealth.Test{
 		past("busy", 1, nodehealth.Periodic, nodehealth.TestPassed, late),
-		going("running", 2, nodehealth.Periodic, noon), past("running", 1, nodehealth.Periodic, nodehealth.TestPassed, late),
+		going(
+			"running",
+			2,
+			nodehealth.Periodic,
+			noon,
+		),
+		past("running", 1, nodehealth.Periodic, nodehealth.TestPassed, late),
 		past("fresh", 1, nodehealth.Periodic, nodehealth.TestFailed, noon.Add(-time.Hour)),
 		past("out", 1, nodehealth.Periodic, nodehealth.TestPassed, late),
 		past("other", 1, nodehealth.Periodic, nodehealth.TestPassed, noon.Add(-time.Hour)),
@@ -406,7 +413,13 @@ func TestReturnedNodesWaitForTheirTest(t *testing.T) {
 // GPUs that read 0 for a moment are no test that passed, and a second clearing is a new reason for one: the tests of the
 // first may have come to no end.
 func TestWaitingForATestOutlivesGPUsAndClearings(t *testing.T) {
-	policy := nodehealth.Policy{Hold: time.Minute, MaxHold: time.Minute, Percent: 100, Most: 10, TestReturned: true}
+	policy := nodehealth.Policy{
+		Hold:         time.Minute,
+		MaxHold:      time.Minute,
+		Percent:      100,
+		Most:         10,
+		TestReturned: true,
+	}
 	p := nodehealth.Patient{Name: "n", UID: "u", Testable: true, Found: []nodehealth.Finding{
 		{Source: nodehealth.SourceCheck, Name: "xid", Severity: nodehealth.Fatal, Since: noon},
 	}}
@@ -445,6 +458,49 @@ func TestWaitingForATestOutlivesGPUsAndClearings(t *testing.T) {
 	p.DeepPassed, p.Cleared = time.Time{}, noon.Add(3*time.Hour)
 	if h := look(181); !h.Untested.IsZero() {
 		t.Error("who clears what nothing is found on has it wait for a test")
+	}
+}
+
+// Whoever is cleared waits for a test only where one comes: of the flavors that are tested. A node that serves none may
+// have lost its labels for a moment.
+func TestOnlyNodesOfTestedFlavorsWaitForATest(t *testing.T) {
+	policy := nodehealth.Policy{
+		Hold:         time.Minute,
+		MaxHold:      time.Minute,
+		Percent:      100,
+		Most:         10,
+		TestReturned: true,
+		TestFlavors:  []string{"h100"},
+	}
+	for name, c := range map[string]struct {
+		before, after []string
+		want          bool
+	}{
+		"of one that is":                       {before: []string{"h100"}, after: []string{"h100"}, want: true},
+		"of one that is and another":           {before: []string{"any", "h100"}, after: []string{"any", "h100"}, want: true},
+		"of another":                           {before: []string{"l4"}, after: []string{"l4"}},
+		"of none":                              {},
+		"of one that is not any more":          {before: []string{"h100"}, after: []string{"l4"}},
+		"of one that is, with its labels gone": {before: []string{"h100"}, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := nodehealth.Patient{Name: "n", UID: "u", Testable: true, Pools: c.before, Found: []nodehealth.Finding{
+				{Source: nodehealth.SourceCheck, Name: "xid", Severity: nodehealth.Fatal, Since: noon},
+			}}
+			healths := map[string]nodehealth.Health{}
+			look := func(minutes int) nodehealth.Health {
+				at := noon.Add(time.Duration(minutes) * time.Minute)
+				healths = nodehealth.Judge(policy, healths, []nodehealth.Patient{p}, time.Time{}, at).Healths
+				return healths["n"]
+			}
+			look(0)
+			p.Cleared = noon.Add(time.Minute)
+			look(2)
+			p.Pools = c.after
+			if h := look(3); !h.Untested.IsZero() != c.want {
+				t.Errorf("it is %s, waits since %s; want that it waits: %v", h.State(), h.Untested, c.want)
+			}
+		})
 	}
 }
 
@@ -487,6 +543,24 @@ func TestAPassIsRememberedWhileItOverrulesSomething(t *testing.T) {
 	look(201, nodehealth.Healthy)
 	p.UID, p.DeepPassed = "another", time.Time{}
 	look(202, nodehealth.Draining)
+}
+
+// A rule that has what a check calls fatal count for less does not have it outlive the deep test that refuted it.
+func TestAPassOverrulesWhatARuleMadeLess(t *testing.T) {
+	for severity, want := range map[nodehealth.Severity]bool{
+		nodehealth.Fatal: true, nodehealth.Failed: false, // as the check calls it
+	} {
+		found := nodehealth.Findings(
+			[]nodehealth.Rule{{Source: nodehealth.SourceCheck, Name: "xid", Severity: nodehealth.Warned}},
+			nodehealth.Observed{Checks: []nodehealth.Finding{
+				{Source: nodehealth.SourceCheck, Name: "xid", Severity: severity, Since: noon},
+			}},
+		)
+		e := nodehealth.Evidence{DeepPassed: noon.Add(time.Hour)}
+		if len(found) != 1 || found[0].Severity != nodehealth.Warned || e.Overrules(found[0]) != want {
+			t.Errorf("%s: found %+v, overruled %t, want %t", severity, found, !want, want)
+		}
+	}
 }
 
 // What runs nothing but a test is told by the label as a test, and as it was before afterwards.

@@ -67,6 +67,8 @@ type Finding struct {
 	Message  string   `json:"message,omitempty"`
 	// Since when it is so; zero if the source does not say.
 	Since time.Time `json:"since,omitzero"`
+	// told is what a check calls it itself, before any rule; "" once it was compared with deep tests.
+	told Severity
 }
 
 // mostMessage bounds what is kept of a message, mostDevices what is kept of the names of devices: those of eight GPUs
@@ -266,6 +268,7 @@ func Findings(rules []Rule, o Observed) []Finding {
 	}
 	for _, f := range slices.Concat(o.Checks, o.Devices) {
 		f.Severity = cmp.Or(f.Severity, Failed)
+		f.told = f.Severity
 		add(f, "", true)
 	}
 	slices.SortFunc(out, func(a, b Finding) int {

@@ -60,8 +60,10 @@ type Policy struct {
 	Percent int
 	// Most bounds how many nodes are remembered.
 	Most int
-	// TestReturned has nodes that somebody cleared of what was fatal wait for a deep test before they are used.
+	// TestReturned has nodes that somebody cleared of what was fatal wait for a deep test before they are used, of
+	// TestFlavors only; none is all.
 	TestReturned bool
+	TestFlavors  []string
 }
 
 // DefaultMost nodes that are not healthy fit into one ConfigMap, if little has to be said of each.
@@ -115,9 +117,10 @@ type Evidence struct {
 	Trusted bool
 }
 
-// Overrules reports whether a deep test that passed has looked at a finding since: at fatal ones of checks, and at hangs.
+// Overrules reports whether a deep test that passed has looked at a finding since: at fatal ones of checks, whatever a
+// rule makes of them, and at hangs.
 func (e Evidence) Overrules(f Finding) bool {
-	return (f.Source == SourceCheck && f.Severity == Fatal || f.Source == SourceHang) &&
+	return (f.Source == SourceCheck && (f.Severity == Fatal || f.told == Fatal) || f.Source == SourceHang) &&
 		!f.Since.IsZero() && e.DeepPassed.After(f.Since)
 }
 

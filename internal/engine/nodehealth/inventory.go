@@ -28,8 +28,8 @@ type Inventory map[string]Entry
 //   - a node out of service keeps the capacity it was known for and may only
 //     gain, because broken devices and restarting daemons report less than
 //     there is;
-//   - a node that has none of a kind of devices that it had, and no devices that it had not, as after a restart
-//     before their plugin came, keeps them: they are lost;
+//   - a node that has none of a kind of devices that it had, and of no kind more than it had, as after a restart
+//     before their plugin came, keeps them: they are lost. So does one that was set up anew under its name;
 //   - a node that serves no flavor any more is struck out;
 //   - a node that is gone stays as it was.
 func (l Inventory) Learn(flavors []core.Flavor, machines []Machine) Inventory {
@@ -47,7 +47,7 @@ func (l Inventory) Learn(flavors []core.Flavor, machines []Machine) Inventory {
 		before := l[m.Name].Capacity
 		if outOfService(m.Signals) {
 			capacity = greater(capacity, before)
-		} else if !newDevices(before, capacity) {
+		} else if !moreDevices(before, capacity) {
 			for _, q := range before {
 				if isDevice(q.Resource) && capacity.Of(q.Resource) == 0 {
 					capacity = capacity.With(q.Resource, q.Amount)
@@ -79,10 +79,10 @@ func outOfService(f Signals) bool {
 // isDevice reports whether a resource is one of those that device plugins tell of.
 func isDevice(resource string) bool { return strings.Contains(resource, "/") }
 
-// newDevices reports whether a node has devices that it had not, as one whose GPUs were divided.
-func newDevices(was, is core.Resources) bool {
+// moreDevices reports whether a node has devices that it had not, as one whose GPUs were divided, or are whole again.
+func moreDevices(was, is core.Resources) bool {
 	return slices.ContainsFunc(is, func(q core.Quantity) bool {
-		return isDevice(q.Resource) && q.Amount > 0 && was.Of(q.Resource) == 0
+		return isDevice(q.Resource) && q.Amount > was.Of(q.Resource)
 	})
 }
 

@@ -193,10 +193,13 @@ func (p *Patient) next(policy Policy, was Health, now time.Time) Health {
 	}
 	found := map[string][]Finding{}
 	for _, f := range p.Found {
-		if evidence.Overrules(f) { // what says that it passed may be deleted before what it passed on is said no more
+		if evidence.Overrules(
+			f,
+		) { // what says that it passed may be deleted before what it passed on is said no more
 			h.DeepPassed = evidence.DeepPassed
 			continue
 		}
+		f.told = "" // which is not remembered
 		found[f.Resource] = append(found[f.Resource], f)
 	}
 	parts := map[string]Part{}
@@ -214,7 +217,9 @@ func (p *Patient) next(policy Policy, was Health, now time.Time) Health {
 			h.Parts = append(h.Parts, part)
 		}
 	}
-	if p.Testable || !was.Untested.IsZero() { // its GPUs may be gone for a moment only
+	tests := Tested(policy.TestFlavors, p.Pools)
+	// Who waits for a test goes on to: GPUs may be gone for a moment only, and the labels that make it of a flavor.
+	if p.Testable && tests || !was.Untested.IsZero() && (tests || len(p.Pools) == 0) {
 		h.Untested = h.returned(was, evidence, policy)
 	}
 	if len(h.Parts) > mostParts { // the worst, in the order of their names

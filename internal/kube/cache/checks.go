@@ -46,14 +46,16 @@ func (b *batch) check(c ObjectUpdate) {
 func (b *batch) queue(c ObjectUpdate) {
 	q, ok := c.Object.(*kueue.ClusterQueue)
 	b.reconsider(b.world.queues[c.Name], q)
-	b.promises(groupsOf(b.world.queues[c.Name]), groupsOf(q))
+	if len(b.world.left) > 0 {
+		b.promises(groupsOf(b.world.queues[c.Name]), groupsOf(q))
+	}
+	b.queues[c.Name] = true
 	if !ok {
 		delete(b.world.queues, c.Name)
 		b.events = append(b.events, gone(c.Ref))
 		return
 	}
 	b.world.queues[c.Name] = q
-	b.queues[c.Name] = true
 }
 
 // groupsOf are the quotas of a queue, which may be nil.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
 // spares are the nodes that are kept for recovery, and what that depends on. It is kept up to date node by node: which
@@ -21,6 +22,8 @@ type spares struct {
 	// stale are nodes of which any of that changed, all says that flavors did.
 	stale map[string]bool
 	all   bool
+	// made are the flavors of which an admission check makes nodes.
+	made map[string]bool
 	// serves are the flavors of each node, and free says that it takes any work and has none. members are the nodes
 	// of each flavor by name; nil where that is to be found out.
 	serves  map[string][]string
@@ -77,13 +80,18 @@ func (s *spares) inherit(k core.Key, next *core.Admission) {
 	}
 }
 
+// KeepsSpares reports whether nodes are kept for recovery, so that Holds is to be told.
+func (w *World) KeepsSpares() bool { return !w.spares.none() }
+
 // Holds says which nodes the engine holds, after a decision, for workloads that start there once others are gone: they
-// are not free, though nothing is on them.
-func (w *World) Holds(nodes []string) {
+// are not free, though nothing is on them. It reports whether that is new: then it may be others that are kept, which
+// is to be translated and decided at once, since nothing else wakes who waits for those.
+func (w *World) Holds(nodes []string) (changed bool) {
 	s := &w.spares
 	if s.none() {
-		return
+		return false
 	}
+	changed = len(s.next) > 0
 	for _, a := range s.next {
 		s.place(a, -1)
 	}
@@ -91,12 +99,14 @@ func (w *World) Holds(nodes []string) {
 	held := make(map[string]bool, len(nodes))
 	for _, name := range nodes {
 		held[name] = true
-		s.stale[name] = s.stale[name] || !s.held[name]
 	}
-	for name := range s.held {
-		s.stale[name] = s.stale[name] || !held[name]
+	for _, name := range slices.Concat(nodes, slices.Collect(maps.Keys(s.held))) {
+		if s.held[name] != held[name] {
+			s.stale[name], changed = true, true
+		}
 	}
 	s.held = held
+	return changed
 }
 
 // keep chooses the nodes that are kept for recovery, and has those told of which that is new.
@@ -140,8 +150,34 @@ func (b *batch) keep() {
 func (w *World) keepsSpares(flavor string) bool {
 	_, ruled := w.spares.rules[flavor]
 	f, exists := w.flavors[flavor]
-	return ruled && exists && !f.onDemand
+	return ruled && exists && !f.onDemand && !w.spares.made[flavor]
 }
+
+// making finds out of which flavors an admission check makes nodes, where queues or checks changed, and tells of those
+// that are others than before.
+func (b *batch) making() {
+	w := b.world
+	s := &w.spares
+	if s.none() || len(b.queues) == 0 {
+		return
+	}
+	was, never := s.made, func(string) bool { return false }
+	s.made = map[string]bool{}
+	for _, q := range w.queues { // a set, so order does not matter
+		for _, flavor := range convert.Provisioned(q, w.controller, never) {
+			s.made[flavor] = true
+		}
+	}
+	for _, flavor := range slices.Sorted(maps.Keys(s.rules)) {
+		if _, exists := w.flavors[flavor]; exists && was[flavor] != s.made[flavor] {
+			s.all = true
+			b.events = append(b.events, w.flavorSet(flavor))
+		}
+	}
+}
+
+// Spares are the nodes that are kept for recovery, as they were translated last. The map is not changed any more.
+func (w *World) Spares() map[string]bool { return w.spares.kept }
 
 // kinds are the flavors of which nodes are kept.
 func (w *World) kinds() []core.Flavor {
@@ -162,7 +198,8 @@ func (w *World) lookAt(name string, flavors []core.Flavor) bool {
 	if exists {
 		serves = nodehealth.Pools(flavors, w.health.signals[name].Signals)
 	}
-	free := len(serves) > 0 && n.State == core.NodeReady && s.places[name] == 0 && !s.held[name] && !w.holdsDevices(name)
+	free := len(serves) > 0 && n.State == core.NodeReady && s.places[name] == 0 && !s.held[name] &&
+		!w.holdsDevices(name)
 	was := s.serves[name]
 	if slices.Equal(was, serves) && free == s.free[name] {
 		return false

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,6 +45,22 @@ func TestNodesKeptForRecovery(t *testing.T) {
 		return cache.ObjectUpdate{Ref: cache.Ref{Kind: cache.Flavor, Name: "a100"}, Object: f}
 	}
 	flavor := flavorOf("a100", false)
+	check := cache.ObjectUpdate{
+		Ref: cache.Ref{Kind: cache.AdmissionCheck, Name: "nodes"},
+		Object: &kueue.AdmissionCheck{
+			ObjectMeta: metav1.ObjectMeta{Name: "nodes"},
+			Spec:       kueue.AdmissionCheckSpec{ControllerName: kueue.ProvisioningRequestControllerName},
+		},
+	}
+	queue := cache.ObjectUpdate{Ref: cache.Ref{Kind: cache.Queue, Name: "q"}, Object: &kueue.ClusterQueue{
+		ObjectMeta: metav1.ObjectMeta{Name: "q"},
+		Spec: kueue.ClusterQueueSpec{
+			ResourceGroups: has("8"),
+			AdmissionChecksStrategy: &kueue.AdmissionChecksStrategy{
+				AdmissionChecks: []kueue.AdmissionCheckStrategyRule{{Name: "nodes"}},
+			},
+		},
+	}}
 	key := core.Key{Namespace: "blue", Name: "w"}
 	kept := map[string]bool{}
 	for _, step := range []struct {
@@ -117,6 +134,20 @@ func TestNodesKeptForRecovery(t *testing.T) {
 			[]cache.ObjectUpdate{flavorOf("other", false)},
 			map[string]bool{"n4": true, "n9": true},
 		},
+		{"a check makes its nodes", nil, []cache.ObjectUpdate{check, queue}, map[string]bool{}},
+		{
+			"the queue with that check is gone",
+			nil,
+			[]cache.ObjectUpdate{{Ref: queue.Ref}},
+			map[string]bool{"n4": true, "n9": true},
+		},
+		{"the queue is there again", nil, []cache.ObjectUpdate{queue}, map[string]bool{}},
+		{
+			"the check is gone",
+			nil,
+			[]cache.ObjectUpdate{{Ref: check.Ref}},
+			map[string]bool{"n4": true, "n9": true},
+		},
 		{
 			"its nodes are made on demand",
 			nil,
@@ -140,6 +171,9 @@ func TestNodesKeptForRecovery(t *testing.T) {
 		}
 		if d := cmp.Diff(step.want, kept); d != "" {
 			t.Errorf("%s (-want +got):\n%s", step.why, d)
+		}
+		if d := cmp.Diff(step.want, w.Spares(), cmpopts.EquateEmpty()); d != "" {
+			t.Errorf("%s, as deep tests are told (-want +got):\n%s", step.why, d)
 		}
 	}
 }

@@ -429,6 +429,7 @@ func (b *batch) finish() []core.Event {
 			released = append(released, w.observed(k, o))
 		}
 	}
+	b.making()
 	b.keep()
 	names := make([]string, 0, len(b.nodes))
 	for n := range b.nodes {

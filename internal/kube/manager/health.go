@@ -90,7 +90,9 @@ func (s ownCacheOf) GetCache() cache.Cache { return s.Cache }
 // templateFor is what tests run in a cluster: OpenShift gives namespaces users of their own, and refuses pods that name
 // another. It is known by its SecurityContextConstraints.
 func templateFor(mapper apimeta.RESTMapper, t deeptest.Template) (deeptest.Template, error) {
-	_, err := mapper.RESTMapping(schema.GroupKind{Group: "security.openshift.io", Kind: "SecurityContextConstraints"})
+	_, err := mapper.RESTMapping(
+		schema.GroupKind{Group: "security.openshift.io", Kind: "SecurityContextConstraints"},
+	)
 	if err != nil && !apimeta.IsNoMatchError(err) {
 		return t, fmt.Errorf("ask whether the cluster is OpenShift: %w", err)
 	}
@@ -105,6 +107,10 @@ func nodeHealth(mgr manager.Manager, opts Options, counters *metrics.Metrics) er
 		if err != nil {
 			return err
 		}
+		var spares func() (map[string]bool, bool)
+		if len(opts.Capacity.spares()) > 0 {
+			spares = *opts.spares
+		}
 		if err := deeptest.SetupWithManager(mgr, deeptest.Options{
 			Client:    mgr.GetClient(),
 			Clock:     clock.RealClock{},
@@ -114,7 +120,7 @@ func nodeHealth(mgr manager.Manager, opts Options, counters *metrics.Metrics) er
 			Namespace: t.Namespace,
 			Policy:    t.Policy,
 			Flavors:   t.Flavors,
-			Spares:    opts.Capacity.spares(),
+			Spares:    spares,
 			Template:  template,
 			Overdue:   counters.DeepTests,
 		}); err != nil {

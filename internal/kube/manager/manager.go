@@ -223,6 +223,8 @@ type Options struct {
 	health cache.Cache
 	// never tells the webhooks what could never start. It is filled in before anything runs.
 	never *mlwebhook.Never
+	// spares tells deep tests which nodes are kept for recovery. It is filled in before anything runs.
+	spares *func() (map[string]bool, bool)
 }
 
 // Gates are Kueue's feature gates on jobs that are on if nothing else is said.
@@ -304,6 +306,7 @@ func Run(ctx context.Context, opts Options) error {
 	}
 	defer stop()
 	opts.keeper, opts.early, opts.never = keeper, &early{}, new(mlwebhook.Never)
+	opts.spares = new(func() (map[string]bool, bool))
 	if opts.shift, err = newShift(cfg, opts.LeaderElection); err != nil {
 		return fmt.Errorf("start the controller: %w", err)
 	}
@@ -626,6 +629,7 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 		}
 		counters.SetEstimates(answers.Forecasts.Tally)
 	}
+	*opts.spares = loop.Spares
 	*opts.never = visibility.Never(answers, mgr.GetClient(), opts.Rules, clock.RealClock{})
 	counters.SetTreeStats(answers.Stats)
 	counters.SetWaiting(loop.EachWaiting)

@@ -139,7 +139,7 @@ func nodeHealth(n *v1beta2.NodeHealth) manager.NodeHealth {
 	}
 	out.Policy.Rules = append(out.Policy.Rules, nodehealth.DefaultRules()...)
 	if t := n.DeepTest; t != nil {
-		out.Policy.TestReturned = *t.OnReturn
+		out.Policy.TestReturned, out.Policy.TestFlavors = *t.OnReturn, t.Flavors
 		out.DeepTest = deepTest(t)
 	}
 	return out

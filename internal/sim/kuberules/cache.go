@@ -119,7 +119,12 @@ func (Rules) Wakes(x *sim.WatchEvent, before *core.PodState) bool {
 func (p *objectCache) Decided(plan core.Plan) { p.world.Decided(plan) }
 
 // Holds takes in which nodes are held.
-func (p *objectCache) Holds(nodes []string) { p.world.Holds(nodes) }
+func (p *objectCache) Holds(nodes []string) []core.Event {
+	if !p.world.Holds(nodes) {
+		return nil
+	}
+	return p.translate()
+}
 
 // Show takes in an object and returns what the engine is told.
 func (p *objectCache) Show(x sim.WatchEvent) []core.Event {
@@ -147,7 +152,12 @@ func (p *objectCache) Show(x sim.WatchEvent) []core.Event {
 			return nil // the engine knows no jobs
 		}
 	}
-	events := p.world.Translate([]cache.ObjectUpdate{c})
+	return p.translate(c)
+}
+
+// translate returns what the engine is told of changes.
+func (p *objectCache) translate(changes ...cache.ObjectUpdate) []core.Event {
+	events := p.world.Translate(changes)
 	for i, ev := range events {
 		switch ev := ev.(type) {
 		case core.NodeSet:

@@ -69,6 +69,7 @@ type Loop struct {
 	mu      sync.Mutex
 	engine  *cycle.Engine
 	counted bool // the engine has been told of all that exists
+	spares  map[string]bool
 	changed chan struct{}
 	// decides is closed by the first decision.
 	decides chan struct{}
@@ -148,6 +149,7 @@ func (l *Loop) decide(ctx context.Context) time.Duration {
 	events := append(answers, l.world.Translate(changes)...)
 	// 2. tell the engine, and let it decide
 	l.mu.Lock()
+	l.spares = l.world.Spares()
 	for _, e := range events {
 		l.engine.Apply(e)
 		switch e := e.(type) {
@@ -164,7 +166,10 @@ func (l *Loop) decide(ctx context.Context) time.Duration {
 		close(l.decides)
 	}
 	wake := l.engine.NextWake()
-	held := l.engine.View().Held()
+	var held []string
+	if l.world.KeepsSpares() {
+		held = l.engine.View().Held()
+	}
 	l.mu.Unlock()
 	if l.flight != nil {
 		l.flight.Record(events, now, plan, func() (any, error) { return l.engine.Dump() })
@@ -178,7 +183,7 @@ func (l *Loop) decide(ctx context.Context) time.Duration {
 		}
 	}
 	l.world.Decided(plan)
-	l.world.Holds(held)
+	again := l.world.Holds(held)
 	l.opts.Crowd.Comes(evictions(plan))
 	l.apply.Plan(plan, l.world.Workload)
 	l.observe(ctx, len(events), plan, began)
@@ -187,7 +192,10 @@ func (l *Loop) decide(ctx context.Context) time.Duration {
 	default:
 	}
 
-	if wake.IsZero() {
+	switch {
+	case again:
+		return 0
+	case wake.IsZero():
 		return time.Hour
 	}
 	return max(wake.Sub(now), 0)

@@ -31,7 +31,9 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/decision"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/record"
@@ -261,6 +263,86 @@ func TestLoop(t *testing.T) {
 	if s.workload("low").Status.Admission != nil {
 		t.Error("two have the quota of one")
 	}
+}
+
+// That a node is not held any more may have another one kept for recovery, and who waits for that one starts at once,
+// though nothing happens: here n3 is kept in place of n2, once nobody has others evicted any more to start there.
+func TestAHoldThatEndsWakesWhoWaits(t *testing.T) {
+	objects := []client.Object{
+		&kueue.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "wide"}, Spec: kueue.ClusterQueueSpec{
+			NamespaceSelector: &metav1.LabelSelector{},
+			Preemption:        &kueue.ClusterQueuePreemption{WithinClusterQueue: kueue.PreemptionPolicyLowerPriority},
+			ResourceGroups: []kueue.ResourceGroup{
+				{CoveredResources: []corev1.ResourceName{"cpu"}, Flavors: []kueue.FlavorQuotas{{
+					Name: "f", Resources: []kueue.ResourceQuota{{Name: "cpu", NominalQuota: resource.MustParse("9")}},
+				}}},
+			},
+		}},
+		&kueue.LocalQueue{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: "wide"},
+			Spec:       kueue.LocalQueueSpec{ClusterQueue: "wide"},
+		},
+	}
+	has := corev1.ResourceList{
+		corev1.ResourceCPU:  resource.MustParse("1"),
+		corev1.ResourcePods: resource.MustParse("9"),
+	}
+	for _, name := range []string{"n1", "n2", "n3"} {
+		objects = append(objects, &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"is": name}},
+			Status: corev1.NodeStatus{
+				Capacity: has, Allocatable: has,
+				Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+			},
+		})
+	}
+	job := func(name string, priority int32) *kueue.Workload {
+		w := waiting(name, priority)
+		w.Spec.QueueName = "wide"
+		return w
+	}
+	on := func(node string, w *kueue.Workload) *kueue.Workload {
+		w.Status.Admission = convert.StatusAdmission(core.Admission{Queue: "wide", PodSets: []core.PodSetAdmission{
+			{
+				Name:    "main",
+				Count:   1,
+				Flavors: []core.FlavorChoice{{Resource: core.CPU, Flavor: "f"}},
+				Usage: core.MakeResources(
+					map[string]core.Amount{core.CPU: 1000},
+				),
+				Places: []core.Place{{Node: node, Count: 1}},
+			},
+		}})
+		for _, c := range []string{kueue.WorkloadQuotaReserved, kueue.WorkloadAdmitted} {
+			w.Status.Conditions = append(
+				w.Status.Conditions, metav1.Condition{Type: c, Status: metav1.ConditionTrue, Reason: c},
+			)
+		}
+		return w
+	}
+	high, waits := job("high", 9), job("waits", 0)
+	high.Spec.PodSets[0].Count = 2
+	waits.Spec.PodSets[0].Template.Spec.NodeSelector = map[string]string{"is": "n2"}
+	low1, low3 := on("n1", job("low1", 1)), on("n3", job("low3", 1))
+	s := newShop(
+		t, decision.Options{Rules: convert.Rules{Spares: map[string]nodehealth.Spares{"f": {Nodes: 1}}}},
+		append(objects, high, low1, low3, waits)...,
+	)
+	s.start()
+	s.source(low3).Delete(low3)
+	s.until("one of two is gone that were evicted", func() string {
+		all := ""
+		s.loop.EachAdmitted(func(_ string, k core.Key) { all += k.Name })
+		if all != "low1" {
+			return "there are " + all
+		}
+		return ""
+	})
+	if s.workload("waits").Status.Admission != nil {
+		t.Error("a job starts on a node that is kept for recovery")
+	}
+	s.source(high).Delete(high)
+	s.admits("waits")
 }
 
 // Shares are told once there is fair sharing.

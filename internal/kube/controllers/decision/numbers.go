@@ -24,6 +24,13 @@ func (l *Loop) Queue(name string) (core.Load, bool) {
 	return load, true
 }
 
+// Spares returns the nodes that are kept for recovery, which is not to be changed; false until all that exist are known.
+func (l *Loop) Spares() (map[string]bool, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.spares, l.counted
+}
+
 // CohortShare returns the share of a cohort; false while fair sharing is off, and
 // until all Workloads that exist have been counted.
 func (l *Loop) CohortShare(name string) (core.Share, bool) {

@@ -53,8 +53,9 @@ type Options struct {
 	Policy    nodehealth.TestPolicy
 	// Flavors whose nodes are tested; none is all.
 	Flavors []string
-	// Spares are how many nodes of flavors are kept for recovery, which no queue gives to tests.
-	Spares   map[string]nodehealth.Spares
+	// Spares are the nodes that are kept for recovery, which no queue gives to tests; false while nobody knows. nil is
+	// none.
+	Spares   func() (map[string]bool, bool)
 	Template Template
 	// Overdue is told how many nodes were not tested for too long, by flavor; nil is not told.
 	Overdue func(flavors map[string]int)
@@ -134,7 +135,14 @@ func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	if err := r.namespace(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
-	byName, candidates, err := r.nodes(ctx)
+	var spares map[string]bool
+	if r.Spares != nil {
+		var known bool
+		if spares, known = r.Spares(); !known { // a test that waits would be taken for one of a node that is free, or not
+			return reconcile.Result{RequeueAfter: time.Second}, nil
+		}
+	}
+	byName, candidates, err := r.nodes(ctx, spares)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -179,7 +187,8 @@ func (r *reconciler) namespace(ctx context.Context) error {
 	if ns.Labels[kueue.TeamNamespaceLabel] == "true" {
 		return fmt.Errorf(
 			"namespace %s is a team's, as its label %s says, and what passes a deep test there is believed: "+
-				"name another one in nodeHealth.deepTest.namespace. No node is tested",
+				"name another one in nodeHealth.deepTest.namespace. No node is tested meanwhile, and one that was cleared of "+
+				"what was fatal waits: mlbatch nodes clear NODE --without-test has it used",
 			r.Namespace, kueue.TeamNamespaceLabel,
 		)
 	}
@@ -187,7 +196,10 @@ func (r *reconciler) namespace(ctx context.Context) error {
 }
 
 // nodes are all that exist.
-func (r *reconciler) nodes(ctx context.Context) (map[string]*corev1.Node, []nodehealth.TestNode, error) {
+func (r *reconciler) nodes(
+	ctx context.Context,
+	spares map[string]bool,
+) (map[string]*corev1.Node, []nodehealth.TestNode, error) {
 	var all kueue.ResourceFlavorList
 	if err := r.Client.List(ctx, &all); err != nil {
 		return nil, nil, fmt.Errorf("list flavors: %w", err)
@@ -196,7 +208,7 @@ func (r *reconciler) nodes(ctx context.Context) (map[string]*corev1.Node, []node
 	for i := range all.Items {
 		flavors[i] = convert.Flavor(&all.Items[i])
 	}
-	jobs, tests, err := r.busy(ctx)
+	busy, err := r.busy(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -212,7 +224,6 @@ func (r *reconciler) nodes(ctx context.Context) (map[string]*corev1.Node, []node
 	}
 	byName, waited := map[string]*corev1.Node{}, map[string]time.Time{}
 	out := make([]nodehealth.TestNode, len(nodes.Items))
-	members, unused := map[string][]string{}, map[string]bool{}
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
 		byName[n.Name] = n
@@ -221,54 +232,42 @@ func (r *reconciler) nodes(ctx context.Context) (map[string]*corev1.Node, []node
 		}
 		pools := nodehealth.Pools(flavors, convert.NodeSignals(n))
 		state := convert.NodeWith(n, healths[n.Name]).State
+		health := convert.OfNode(n, healths[n.Name])
 		out[i] = nodehealth.TestNode{
-			Name: n.Name, UID: string(n.UID), Pools: pools,
-			Wanted: wanted(n) && (len(r.Flavors) == 0 ||
-				slices.ContainsFunc(pools, func(p string) bool { return slices.Contains(r.Flavors, p) })),
-			Whole: whole(n), Idle: !jobs[n.Name], Up: ready(n), Ready: free(n), InService: state.TakesWork(),
-			Waited: waited[string(n.UID)],
-			Health: convert.OfNode(n, healths[n.Name]),
-		}
-		unused[n.Name] = state == core.NodeReady && !jobs[n.Name] && !tests[n.Name]
-		for _, p := range pools {
-			members[p] = append(members[p], n.Name)
+			Name:   n.Name,
+			UID:    string(n.UID),
+			Pools:  pools,
+			Wanted: nodehealth.Tested(r.Flavors, pools) && (wanted(n) || !health.Untested.IsZero()),
+			Whole:  whole(n), Idle: !busy[n.Name], Spare: spares[n.Name],
+			Up:        ready(n),
+			Ready:     free(n),
+			InService: state.TakesWork(),
+			Waited:    waited[string(n.UID)],
+			Health:    health,
 		}
 	}
 	r.waited = waited
-	kept := map[string]bool{}
-	for flavor, spares := range r.Spares { // each by itself, so order does not matter
-		slices.Sort(members[flavor])
-		for _, name := range spares.Keep(members[flavor], func(node string) bool { return unused[node] }) {
-			kept[name] = true
-		}
-	}
-	for i := range out {
-		out[i].Spare = kept[out[i].Name]
-	}
 	return byName, out, nil
 }
 
-// busy are the nodes of which pods of jobs hold GPUs, and those of which pods of tests do.
-func (r *reconciler) busy(ctx context.Context) (jobs, tests map[string]bool, err error) {
+// busy are the nodes of which pods hold GPUs that are not of tests.
+func (r *reconciler) busy(ctx context.Context) (map[string]bool, error) {
 	var pods corev1.PodList
 	if err := r.Client.List(ctx, &pods, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, nil, fmt.Errorf("list pods: %w", err)
+		return nil, fmt.Errorf("list pods: %w", err)
 	}
-	jobs, tests = map[string]bool{}, map[string]bool{}
+	out := map[string]bool{}
 	for i := range pods.Items {
 		p := &pods.Items[i]
-		switch ours := p.Namespace == r.Namespace && p.Labels[convert.DeepTestLabel] != ""; {
-		case !convert.HoldsGPUs(p):
-		case ours:
-			tests[p.Spec.NodeName] = true
-		default:
-			jobs[p.Spec.NodeName] = true
+		ours := p.Namespace == r.Namespace && p.Labels[convert.DeepTestLabel] != ""
+		if convert.HoldsGPUs(p) && !ours {
+			out[p.Spec.NodeName] = true
 		}
 	}
-	return jobs, tests, nil
+	return out, nil
 }
 
-// wanted reports whether a node has GPUs, and whole whether pods can ask for all of them.
+// wanted reports whether a node has GPUs, and whole whether pods can ask for all of them besides.
 func wanted(n *corev1.Node) bool {
 	return slices.ContainsFunc(convert.GPUsOf(n), func(gpu corev1.ResourceName) bool {
 		amount := n.Status.Capacity[gpu]
@@ -277,7 +276,7 @@ func wanted(n *corev1.Node) bool {
 }
 
 func whole(n *corev1.Node) bool {
-	return !slices.ContainsFunc(convert.GPUsOf(n), func(gpu corev1.ResourceName) bool {
+	return wanted(n) && !slices.ContainsFunc(convert.GPUsOf(n), func(gpu corev1.ResourceName) bool {
 		all, left := n.Status.Capacity[gpu], n.Status.Allocatable[gpu]
 		return left.Cmp(all) < 0
 	})
@@ -358,19 +357,36 @@ func (r *reconciler) remove(ctx context.Context, j *batchv1.Job) error {
 // tell says once of each node that it is not tested any more, or not yet.
 func (r *reconciler) tell(plan *nodehealth.TestPlan, nodes map[string]*corev1.Node) {
 	now := map[string]bool{}
-	once := func(t *nodehealth.Test, reason, words string) {
-		key := reason + " " + convert.TestJobName(t)
-		if now[key] = true; !r.told[key] {
-			r.Recorder.Eventf(nodes[t.Node], nil, corev1.EventTypeWarning, reason, "TestNode", "%s", words)
-		}
+	first := func(t *nodehealth.Test, what string) bool {
+		key := what + " " + convert.TestJobName(t)
+		now[key] = true
+		return !r.told[key]
 	}
 	for i := range plan.GivenUp {
-		t := &plan.GivenUp[i]
-		once(t, "DeepTestGivenUp", t.GivenUpWords())
+		if t := &plan.GivenUp[i]; first(t, "given up") {
+			r.Recorder.Eventf(
+				nodes[t.Node],
+				nil,
+				corev1.EventTypeWarning,
+				"DeepTestGivenUp",
+				"TestNode",
+				"%s",
+				t.GivenUpWords(),
+			)
+		}
 	}
 	for i := range plan.Partial {
-		t := &plan.Partial[i]
-		once(t, "DeepTestWaits", t.PartialWords())
+		if t := &plan.Partial[i]; first(t, "waits") {
+			r.Recorder.Eventf(
+				nodes[t.Node],
+				nil,
+				corev1.EventTypeWarning,
+				"DeepTestWaits",
+				"TestNode",
+				"%s",
+				t.PartialWords(),
+			)
+		}
 	}
 	r.told = now
 }

@@ -109,6 +109,18 @@ func pod(namespace, node string, gpus bool) *corev1.Pod { //nolint:revive // a f
 // draining is what is remembered of a node with a fatal finding.
 func (w *world) draining(names ...string) {
 	w.Helper()
+	all := map[string]nodehealth.Health{}
+	for _, n := range names {
+		all[n] = nodehealth.Health{UID: n, Parts: []nodehealth.Part{{
+			Of: "nvidia.com/gpu", State: nodehealth.Draining, Level: nodehealth.Fatal, Since: noon, FatalAt: noon,
+		}}}
+	}
+	w.remembers(all)
+}
+
+// remembers is what the ConfigMap has of nodes.
+func (w *world) remembers(all map[string]nodehealth.Health) {
+	w.Helper()
 	m := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "mlbatch-system",
@@ -116,10 +128,8 @@ func (w *world) draining(names ...string) {
 		},
 		Data: map[string]string{},
 	}
-	for _, n := range names {
-		text, err := convert.HealthText(nodehealth.Health{UID: n, Parts: []nodehealth.Part{{
-			Of: "nvidia.com/gpu", State: nodehealth.Draining, Level: nodehealth.Fatal, Since: noon, FatalAt: noon,
-		}}})
+	for n, h := range all {
+		text, err := convert.HealthText(h)
 		w.must(err)
 		m.Data[n] = text
 	}
@@ -269,11 +279,47 @@ func TestATestOfSomeGPUsOnlyIsNone(t *testing.T) {
 	}
 }
 
+// A node that was cleared and has no GPUs any more waits for a test that cannot begin, and it is said what to do.
+func TestWhoWaitsForATestWithoutGPUsIsTold(t *testing.T) {
+	for name, gpus := range map[string]corev1.ResourceList{
+		"0": {"nvidia.com/gpu": resource.MustParse("0")}, "nothing": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := node("n1")
+			n.Status.Capacity, n.Status.Allocatable = gpus, gpus
+			w := newWorld(t, n, node("n2"))
+			w.remembers(map[string]nodehealth.Health{
+				"n1": {UID: "n1", Untested: noon}, "n2": {UID: "n2", Untested: noon},
+			})
+			w.r.Flavors = []string{"gpus"}
+			w.look()
+			w.look()
+			got := w.told()
+			if len(w.jobs()) != 1 || strings.Count(got, "DeepTestWaits") != 1 ||
+				!strings.Contains(got, "mlbatch nodes clear n1 --without-test") {
+				t.Errorf("there are %v, told %q; want a test of n2, and once how n1 is used", w.jobs(), got)
+			}
+			w.restart()
+			w.r.Flavors = []string{"others"}
+			w.look()
+			if got := w.told(); got != "" {
+				t.Errorf("told %q of flavors that are not tested", got)
+			}
+		})
+	}
+}
+
 // What is kept for recovery is given to no test by any queue: one that waited there would keep others from theirs.
 func TestSparesAreNotTestedByTheQueue(t *testing.T) {
 	w := newWorld(t, node("n1"), node("n2"), node("n3"), pod("blue", "n3", true))
-	w.r.Spares = map[string]nodehealth.Spares{"gpus": {Nodes: 1}}
+	known := false
+	w.r.Spares = func() (map[string]bool, bool) { return map[string]bool{"n2": true}, known }
 	w.r.Policy.Most = 5
+	w.look()
+	if got := w.jobs(); len(got) > 0 {
+		t.Errorf("there are %v, and nobody knows yet which nodes are kept", got)
+	}
+	known = true
 	w.look()
 	if got := w.jobs(); len(got) != 1 || got["deep-test-n1-1"] == nil {
 		t.Errorf("there are %v, want a test of n1: n2 is kept, and n3 is used", got)
@@ -383,7 +429,8 @@ func TestANamespaceOfATeamIsRefused(t *testing.T) {
 		Name: tests, Labels: map[string]string{kueue.TeamNamespaceLabel: "true"},
 	}})
 	_, err := w.r.Reconcile(t.Context(), reconcile.Request{})
-	if err == nil || !strings.Contains(err.Error(), "nodeHealth.deepTest.namespace") || len(w.jobs()) > 0 {
+	if err == nil || !strings.Contains(err.Error(), "nodeHealth.deepTest.namespace") ||
+		!strings.Contains(err.Error(), "--without-test") || len(w.jobs()) > 0 {
 		t.Errorf("it says %v and makes %v, want an error that says what to set", err, w.jobs())
 	}
 }
