@@ -201,8 +201,8 @@ func (rc *recovery) placesAgain(w *workload) (*core.Admission, bool) {
 	return elsewhere(w, sets, spots), true
 }
 
-// hasQuotaAgain reports whether a workload that holds something has quota for the same, or would have if none were cut for
-// now: it takes nothing then from what its queue was promised and holds.
+// hasQuotaAgain reports whether a workload that holds something has quota for the same, or would have if none were
+// cut for now: it takes nothing then from what its queue was promised and holds.
 func (rc *recovery) hasQuotaAgain(w *workload) bool {
 	short := rc.shortAgain(w)
 	return w.Queue.WithinPromised(core.Current, short) && w.Queue.WithinPromised(core.Projected, short) &&

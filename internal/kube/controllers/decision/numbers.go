@@ -24,7 +24,8 @@ func (l *Loop) Queue(name string) (core.Load, bool) {
 	return load, true
 }
 
-// Spares returns the nodes that are kept for recovery, which is not to be changed; false until all that exist are known.
+// Spares returns the nodes that are kept for recovery, which is not to be changed; false until all that exist are
+// known.
 func (l *Loop) Spares() (map[string]bool, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -138,7 +138,8 @@ func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	var spares map[string]bool
 	if r.Spares != nil {
 		var known bool
-		if spares, known = r.Spares(); !known { // a test that waits would be taken for one of a node that is free, or not
+		// A test that waits would be taken for one of a node that is free, or not.
+		if spares, known = r.Spares(); !known {
 			return reconcile.Result{RequeueAfter: time.Second}, nil
 		}
 	}
@@ -187,8 +188,8 @@ func (r *reconciler) namespace(ctx context.Context) error {
 	if ns.Labels[kueue.TeamNamespaceLabel] == "true" {
 		return fmt.Errorf(
 			"namespace %s is a team's, as its label %s says, and what passes a deep test there is believed: "+
-				"name another one in nodeHealth.deepTest.namespace. No node is tested meanwhile, and one that was cleared of "+
-				"what was fatal waits: mlbatch nodes clear NODE --without-test has it used",
+				"name another one in nodeHealth.deepTest.namespace. No node is tested meanwhile, and one that was cleared "+
+				"of what was fatal waits: mlbatch nodes clear NODE --without-test has it used",
 			r.Namespace, kueue.TeamNamespaceLabel,
 		)
 	}
