@@ -256,6 +256,7 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 		c.Status == metav1.ConditionTrue {
 		out.Reserved = c.LastTransitionTime.Time
 	}
+	out.Saved, out.SavesEvery = saves(w, out.Reserved)
 	if c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadRelocated); c != nil {
 		out.Relocated = c.LastTransitionTime.Time
 	}

@@ -130,6 +130,10 @@ func (r *reconciler) do(
 			is.Annotations = map[string]string{}
 		}
 		is.Annotations[history.CheckpointAnnotation] = next.Checkpoint.UTC().Format(time.RFC3339)
+		delete(is.Annotations, kueue.CheckpointIntervalAnnotation)
+		if every := next.CheckpointInterval; every > 0 {
+			is.Annotations[kueue.CheckpointIntervalAnnotation] = every.String()
+		}
 		return r.Client.Patch(ctx, is, onlyChanges(w))
 	case next.Priority != nil:
 		is := w.DeepCopy()
