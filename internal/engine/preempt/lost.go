@@ -52,7 +52,9 @@ func (c *Candidate) Since() (at int64, saved bool) {
 // loss is work in two numbers: the packed resource times seconds, and for pods that have none of it those times seconds.
 type loss struct{ work, pods int64 }
 
-func (l loss) compare(o loss) int { return cmp.Or(cmp.Compare(l.work, o.work), cmp.Compare(l.pods, o.pods)) }
+func (l loss) compare(o loss) int {
+	return cmp.Or(cmp.Compare(l.work, o.work), cmp.Compare(l.pods, o.pods))
+}
 
 func (l loss) plus(o loss) loss { return loss{l.work + o.work, l.pods + o.pods} }
 

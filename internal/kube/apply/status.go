@@ -118,7 +118,7 @@ func evict(w *kueue.Workload, next *kueue.WorkloadStatus, d core.Evict, s scene)
 	e := workloadlifecycle.Eviction{Reason: string(d.Reason), Message: withdrawal(d), Nodes: d.Failed}
 	if d.Reason.Preempted() {
 		e = workloadlifecycle.Eviction{
-			Reason:  kueue.ReasonPreempted,
+			Reason: kueue.ReasonPreempted,
 			Message: fmt.Sprintf(
 				"Preempted to accommodate %s: %s%s", beneficiary(d), preemption(d.Reason), lostWork(w, d.Lost),
 			),

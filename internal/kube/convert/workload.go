@@ -107,7 +107,9 @@ const (
 )
 
 // NoticeText is what the condition StopNotice says of pods that are stopped then.
-func NoticeText(end time.Time) string { return noticeBefore + end.UTC().Format(time.RFC3339) + noticeAfter }
+func NoticeText(end time.Time) string {
+	return noticeBefore + end.UTC().Format(time.RFC3339) + noticeAfter
+}
 
 // ToldUntil is until when a Workload that was evicted may run on, as its condition tells people; zero if it may not, or that
 // is past.
