@@ -1,0 +1,45 @@
+package workloadlifecycle
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+)
+
+// The time between two checkpoints is noted with the second, if both are of this admission, and the second is noted as soon
+// as it can be: a job that tells late could keep what it is said to lose high for ever.
+func TestTimeBetweenCheckpoints(t *testing.T) {
+	for _, tc := range []struct {
+		why          string
+		noted, saved time.Duration // ago
+		want         time.Duration
+		silent       bool
+	}{
+		{"two of this admission", 11 * time.Minute, time.Minute, 10 * time.Minute, false},
+		{"the first", 0, time.Minute, 0, false},
+		{"the one before is of an earlier admission", 2 * time.Hour, time.Minute, 0, false},
+		{"it is told long after", 30 * time.Minute, 10 * time.Minute, 0, false},
+		{"a hundred years ago", 11 * time.Minute, 876000 * time.Hour, 0, true},
+		{"in the future", 11 * time.Minute, -time.Minute, 0, true},
+		{"each second", 10 * time.Second, time.Second, 0, true},
+	} {
+		w := &kueue.Workload{}
+		w.Status.Conditions = []metav1.Condition{{
+			Type: kueue.WorkloadAdmitted, Status: metav1.ConditionTrue,
+			LastTransitionTime: metav1.NewTime(now.Add(-time.Hour)),
+		}}
+		if tc.noted != 0 {
+			w.Annotations = map[string]string{
+				history.CheckpointAnnotation: now.Add(-tc.noted).UTC().Format(time.RFC3339),
+			}
+		}
+		next, does := saved(Facts{Workload: w, Checkpoint: now.Add(-tc.saved), Now: now})
+		if writes := does && !next.Checkpoint.IsZero(); writes == tc.silent || next.CheckpointInterval != tc.want {
+			t.Errorf("%s: written %t, with %s between", tc.why, writes, next.CheckpointInterval)
+		}
+	}
+}
