@@ -95,7 +95,7 @@ type Workload struct {
 	// what its queue says.
 	MinimumRuntime *time.Duration
 	// Saved is when it told last, within this admission, that it saved what it has done; zero if it did not. SavesEvery is
-	// the time between its last two such reports; 0 if that is not known.
+	// the time between its last two such reports, or from when its quota was reserved to the first; 0 if that is not known.
 	Saved      time.Time
 	SavesEvery time.Duration
 	// Relocated is when it was relocated; zero if it never was. None is twice.

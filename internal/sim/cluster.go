@@ -525,10 +525,11 @@ func (r *Run) reportsNext(j *job) {
 // report is what a job says of its checkpoints, as the controllers note it.
 func (r *Run) report(j *job) {
 	now := r.clock()
-	if !j.saved.IsZero() {
-		j.savesEvery = now.Sub(j.saved)
+	from := j.reserved
+	if j.saved.After(from) {
+		from = j.saved
 	}
-	j.saved = now
+	j.saved, j.savesEvery = now, now.Sub(from)
 	r.changed(j)
 	r.reportsNext(j)
 }

@@ -136,8 +136,8 @@ const (
 	// lose the least work since their last checkpoint. It is how much of what one loses counts at most, a duration such
 	// as "1h".
 	LeastLostWorkAnnotation = "mlbatch.dev/least-lost-work"
-	// CheckpointIntervalAnnotation, on a Workload, is the time between the last two checkpoints that its job told of within
-	// its admission, a duration. The controller writes it.
+	// CheckpointIntervalAnnotation, on a Workload, is the time from the checkpoint before the last that its job told of within
+	// its admission, or from that, to the last, a duration. The controller writes it.
 	CheckpointIntervalAnnotation = "mlbatch.dev/checkpoint-interval"
 	// RetryPolicyAnnotation, on a job, its LocalQueue or its ClusterQueue, says which failures of a job are followed by
 	// another attempt, and which end it, such as "UserError exit 3: Fail; Crash: Retry limit 2; limit: 5". What the job

@@ -20,7 +20,7 @@ import (
 type Saves struct {
 	// At is when it saved last, in seconds; before it was admitted it saved nothing of what it does now.
 	At int64
-	// Every is the time between its last two checkpoints, in seconds; 0 if that is not known.
+	// Every is the time between its last two checkpoints, or from its start to the first, in seconds; 0 if that is not known.
 	Every int64
 }
 

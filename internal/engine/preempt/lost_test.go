@@ -19,7 +19,7 @@ func TestWhatCountsAsLost(t *testing.T) {
 		now, want int64
 	}{
 		{"it tells of none", nil, 10 * hour, 0},
-		{"it told of one alone", &Saves{At: 2 * hour}, 3 * hour, 0},
+		{"how often it saves is not known", &Saves{At: 2 * hour}, 3 * hour, 0},
 		{"it tells of them regularly", &Saves{At: 3 * hour, Every: 600}, 3*hour + 300, 300},
 		{"the next one is overdue", &Saves{At: 3 * hour, Every: 600}, 3*hour + 900, 600},
 		{"it has lapsed", &Saves{At: 3 * hour, Every: 600}, 3*hour + 1201, 0},

@@ -30,9 +30,12 @@ func saved(f Facts) (Write, bool) {
 	if end := noted.Add(checkpointPause); end.After(f.Now) && !isTrue(f.Workload, kueue.WorkloadEvicted) {
 		return Write{Again: end}, false
 	}
-	every := time.Duration(0)
-	if noted.After(c.LastTransitionTime.Time) && f.Now.Sub(f.Checkpoint) <= prompt {
-		every = f.Checkpoint.Sub(noted)
+	before, every := c.LastTransitionTime.Time, time.Duration(0) // when it started there was nothing to lose either
+	if noted.After(before) {
+		before = noted
+	}
+	if f.Now.Sub(f.Checkpoint) <= prompt {
+		every = f.Checkpoint.Sub(before)
 	}
 	return Write{Checkpoint: f.Checkpoint, CheckpointInterval: every}, true
 }

@@ -10,8 +10,8 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 )
 
-// The time between two checkpoints is noted with the second, if both are of this admission, and the second is noted as soon
-// as it can be: a job that tells late could keep what it is said to lose high for ever.
+// The time since the checkpoint before, or since the admission, is noted with a checkpoint that is noted as soon as it can
+// be: a job that tells late could keep what it is said to lose high for ever.
 func TestTimeBetweenCheckpoints(t *testing.T) {
 	for _, tc := range []struct {
 		why          string
@@ -20,8 +20,8 @@ func TestTimeBetweenCheckpoints(t *testing.T) {
 		silent       bool
 	}{
 		{"two of this admission", 11 * time.Minute, time.Minute, 10 * time.Minute, false},
-		{"the first", 0, time.Minute, 0, false},
-		{"the one before is of an earlier admission", 2 * time.Hour, time.Minute, 0, false},
+		{"the first: since the start", 0, time.Minute, 59 * time.Minute, false},
+		{"the one before is of an earlier admission", 2 * time.Hour, time.Minute, 59 * time.Minute, false},
 		{"it is told long after", 30 * time.Minute, 10 * time.Minute, 0, false},
 		{"a hundred years ago", 11 * time.Minute, 876000 * time.Hour, 0, true},
 		{"in the future", 11 * time.Minute, -time.Minute, 0, true},
