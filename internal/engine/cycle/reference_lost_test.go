@@ -20,9 +20,9 @@ func (r *reference) counting(w *refWorkload) refCounting {
 
 // seconds are those that count of what a workload did since its last checkpoint.
 func (k refCounting) seconds(w *refWorkload) int64 {
-	saved, every := w.Saved.Unix(), int64(w.SavesEvery/time.Second)
+	saved, every := w.Saved.Unix(), min(int64(w.SavesEvery/time.Second), k.most)
 	if since := k.now - saved; !w.Saved.IsZero() && saved > w.reserved && since > 0 && since <= 2*every {
-		return min(since, every, k.most)
+		return min(since, every)
 	}
 	return 0
 }

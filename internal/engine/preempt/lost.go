@@ -32,13 +32,17 @@ type counting struct {
 }
 
 // Counted is how many seconds of what a workload did since its last checkpoint count as lost, at most so many. A report
-// lapses when the next one is overdue by as long as it should have taken.
+// lapses when the next one is overdue by as long as it should have taken, or may.
 func (c *Candidate) Counted(now, most int64) int64 {
 	at, saved := c.Since()
-	if !saved || now-at > 2*c.Saves.Every {
+	if !saved {
 		return 0
 	}
-	return max(0, min(now-at, c.Saves.Every, most))
+	every := min(c.Saves.Every, most)
+	if now-at > 2*every {
+		return 0
+	}
+	return max(0, min(now-at, every))
 }
 
 // Since is since when what a workload does would be lost, in seconds, and whether that is a checkpoint.

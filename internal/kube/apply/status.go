@@ -211,8 +211,11 @@ func lostWork(w *kueue.Workload, l *core.LostWork) string {
 		)
 	}
 	switch {
+	case l.For == 0:
+	case l.Counted == 0 && l.Saved:
+		lost += ", and counts as one that has just saved: its next report of a checkpoint is overdue"
 	case l.Counted == 0:
-		lost += ", and counts as one that has just saved, since it does not report checkpoints regularly"
+		lost += ", and counts as one that has just saved: it reported no checkpoint"
 	case l.Counted < l.For:
 		lost += fmt.Sprintf(", of which %s count", l.Counted)
 	}
