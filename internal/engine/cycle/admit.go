@@ -51,20 +51,18 @@ func (ad *admissions) evict(w *workload, reason core.EvictReason, beneficiary *w
 			Tree:  beneficiary.Queue.CohortName(),
 			Ahead: beneficiary.Key,
 		}
-		d.Lost = ad.lostWork(w, beneficiary)
+		d.Lost = lostWork(w, leastLost(ad.byNode[beneficiary.Queue.ID]), ad.now.Unix())
 	}
 	w.orderEviction()
 	ad.leave(w)
 	ad.draft.decide(d)
 }
 
-// lostWork is what a workload loses that is evicted for another, where the queue of that chooses victims by it.
-func (ad *admissions) lostWork(w, beneficiary *workload) *core.LostWork {
-	most := leastLost(ad.byNode[beneficiary.Queue.ID])
+// lostWork is what a workload loses that is evicted for another, whose queue counts so much of it; nil if it counts none.
+func lostWork(w *workload, most, now int64) *core.LostWork {
 	if most == 0 || w.Interrupted {
 		return nil
 	}
-	now := ad.now.Unix()
 	since, saved := w.Since()
 	return &core.LostWork{
 		Since: time.Unix(since, 0).UTC(), Saved: saved, For: seconds(now - since),

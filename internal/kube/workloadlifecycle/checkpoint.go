@@ -30,7 +30,9 @@ func saved(f Facts) (Write, bool) {
 	if end := noted.Add(checkpointPause); end.After(f.Now) && !isTrue(f.Workload, kueue.WorkloadEvicted) {
 		return Write{Again: end}, false
 	}
-	before, every := c.LastTransitionTime.Time, time.Duration(0) // when it started there was nothing to lose either
+	before, every := c.LastTransitionTime.Time, time.Duration(
+		0,
+	) // when it started there was nothing to lose either
 	if noted.After(before) {
 		before = noted
 	}

@@ -52,7 +52,13 @@ func TestLessIsLost(t *testing.T) {
 	}
 	newest, n := lost(strings.Replace(lending, "leastLostWork: 2h, ", "", 1))
 	least, m := lost(lending)
-	t.Logf("GPU hours lost: %.0f in %d preemptions if the newest go, %.0f in %d by least lost work", newest, n, least, m)
+	t.Logf(
+		"GPU hours lost: %.0f in %d preemptions if the newest go, %.0f in %d by least lost work",
+		newest,
+		n,
+		least,
+		m,
+	)
 	if least > 0.8*newest {
 		t.Errorf("%.0f GPU hours are lost, and %.0f if the newest go", least, newest)
 	}
