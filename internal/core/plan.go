@@ -1,5 +1,7 @@
 package core
 
+import "time"
+
 // Decision is one step of a plan.
 type Decision interface{ decision() }
 
@@ -42,6 +44,8 @@ type (
 		// Interrupts says that the workload keeps its quota and its healthy nodes for a while although its pods
 		// stop: nodes failed, and there are no others for its pods now.
 		Interrupts bool
+		// Lost is what the workload loses, where victims are chosen by that (Preemption.LeastLost); else nil.
+		Lost *LostWork
 	}
 	// Refuse says why a workload waits. It is issued only when the reason changed.
 	Refuse struct {
@@ -52,6 +56,16 @@ type (
 		Next *Admission
 	}
 )
+
+// LostWork is what a workload loses when it is evicted.
+type LostWork struct {
+	// Since is its last checkpoint if it is Saved, or when it got its quota; For is how long that was ago.
+	Since time.Time
+	For   time.Duration
+	Saved bool
+	// Counted is how much of that counted when victims were chosen: 0 for one that does not report its checkpoints.
+	Counted time.Duration
+}
 
 func (Admit) decision()   {}
 func (Replace) decision() {}

@@ -91,6 +91,9 @@ type Preemption struct {
 	Reclaim     PreemptionPolicy // Never, LowerPriority, Any
 	WhileBorrow PreemptionPolicy // Never, LowerPriority
 	MaxPriority *int32           // threshold of WhileBorrow; nil means none
+	// LeastLost has those go first, of victims of the same standing, that lose the least work since their last
+	// checkpoint, of which so much counts at most; 0 has the newest go first.
+	LeastLost time.Duration
 }
 
 // Fungibility says when to try the next flavor instead of borrowing or

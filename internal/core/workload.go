@@ -94,6 +94,10 @@ type Workload struct {
 	// MinimumRuntime is for how long it is not evicted for others, from when its quota was reserved; nil for
 	// what its queue says.
 	MinimumRuntime *time.Duration
+	// Saved is when it told last, within this admission, that it saved what it has done; zero if it did not. SavesEvery is
+	// the time between its last two such reports, or from when its quota was reserved to the first; 0 if that is not known.
+	Saved      time.Time
+	SavesEvery time.Duration
 	// Relocated is when it was relocated; zero if it never was. None is twice.
 	Relocated time.Time
 	// Admission is what the workload holds; nil while it waits.

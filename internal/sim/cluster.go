@@ -47,6 +47,9 @@ type job struct {
 	keeps        int64
 	// relocated is when it was; zero for never.
 	relocated time.Time
+	// saved is when it said last, while it runs, that it saved its work, savesEvery the time between the last two.
+	saved      time.Time
+	savesEvery time.Duration
 	// next is what is held for it, as it was written.
 	next      *core.Admission
 	settled   []core.PodSetPlaces
@@ -242,6 +245,8 @@ func (j *job) observed(start time.Time) core.Workload {
 		Seq:            j.seq,
 		Interruption:   j.interruption,
 		Relocated:      j.relocated,
+		Saved:          j.saved,
+		SavesEvery:     j.savesEvery,
 		Next:           j.next,
 		Admitted:       j.admission != nil && j.checked,
 		Ready:          j.state == running,
@@ -469,6 +474,7 @@ func (r *Run) turn(j *job, k kind) {
 		r.enter(j, running)
 		r.at(j, doFinish, int64(j.needs(j.left)))
 		r.faults().begins(j)
+		r.reportsNext(j)
 		if j.early() > 0 {
 			r.at(j, doEarly, int64(j.spec.EarlyAfter))
 		}
@@ -485,6 +491,8 @@ func (r *Run) turn(j *job, k kind) {
 		r.answer(j)
 	case doEarly:
 		r.endEarly(j)
+	case doReport:
+		r.report(j)
 	case doStopped:
 		switch {
 		case j.deleting:
@@ -505,6 +513,25 @@ func (r *Run) turn(j *job, k kind) {
 		}
 	default:
 	}
+}
+
+// reportsNext has a job that runs say again that it has saved its work, after a while.
+func (r *Run) reportsNext(j *job) {
+	if j.spec.Reports > 0 && !r.podLife().hasPods() {
+		r.at(j, doReport, int64(j.spec.Reports))
+	}
+}
+
+// report is what a job says of its checkpoints, as the controllers note it.
+func (r *Run) report(j *job) {
+	now := r.clock()
+	from := j.reserved
+	if j.saved.After(from) {
+		from = j.saved
+	}
+	j.saved, j.savesEvery = now, now.Sub(from)
+	r.changed(j)
+	r.reportsNext(j)
 }
 
 // givesBack has a stopped job wait in its queue again.
@@ -529,6 +556,7 @@ func (r *Run) release(j *job) {
 	j.mode = wholeGang
 	j.past += endedPods(j.ended)
 	j.admission, j.evicting, j.settled, j.reserved = nil, false, nil, time.Time{}
+	j.saved, j.savesEvery = time.Time{}, 0
 	j.checked, j.ended, j.interruption = false, nil, core.NotInterrupted
 }
 

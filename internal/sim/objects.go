@@ -146,6 +146,7 @@ type workloadState struct {
 func (j *job) fromObject() core.Workload {
 	w := j.object.Workload()
 	w.Settled, w.Seq = j.settled, j.seq
+	w.Saved, w.SavesEvery = j.saved, j.savesEvery
 	if w.Admission != nil && w.PodSets[0].Count <= w.Admission.PodSets[0].Count-endedPods(j.ended) {
 		w.Ended = j.ended // as far as the object says so
 	}

@@ -36,6 +36,7 @@ const (
 	doSignal                  // a fault of node shows
 	doLook                    // the steps of job are looked at
 	doTested                  // the time of a suspect node is over
+	doReport                  // job says that it has saved its work
 )
 
 // idle reports whether an item of this kind cannot by itself keep a run going:

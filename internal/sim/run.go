@@ -250,7 +250,7 @@ func (r *Run) happen(x item) {
 		r.op(&r.world.Script[x.n])
 	case doWrite:
 		r.write(x.job, x.order)
-	case doReady, doFinish, doStopped, doAnswer, doEarly:
+	case doReady, doFinish, doStopped, doAnswer, doEarly, doReport:
 		if x.gen == x.job.gen {
 			r.turn(x.job, x.kind)
 		}

@@ -81,6 +81,8 @@ type Job struct {
 	Work time.Duration
 	// Checkpoint is how often progress is saved; zero: a stopped job starts over.
 	Checkpoint time.Duration
+	// Reports is how often it says that it has saved its work, true or not; 0 for never. Where pods exist one by one none does.
+	Reports time.Duration
 	// GatedBy and PreemptionGate are closed gates; a Change opens them.
 	GatedBy, PreemptionGate string
 	// EarlyPods of the first pod set end EarlyAfter all pods began to run, and give

@@ -132,6 +132,13 @@ const (
 	// MinimumRuntimeAnnotation, on a ClusterQueue or a WorkloadPriorityClass, is for how long their workloads are not
 	// evicted for others, a duration such as "30m". What the class says goes before the queue.
 	MinimumRuntimeAnnotation = "mlbatch.dev/minimum-runtime"
+	// LeastLostWorkAnnotation, on a ClusterQueue, has its workloads evict those first, of others of the same standing, that
+	// lose the least work since their last checkpoint. It is how much of what one loses counts at most, a duration such
+	// as "1h".
+	LeastLostWorkAnnotation = "mlbatch.dev/least-lost-work"
+	// CheckpointIntervalAnnotation, on a Workload, is the time from the checkpoint before the last that its job told of within
+	// its admission, or from that, to the last, a duration. The controller writes it.
+	CheckpointIntervalAnnotation = "mlbatch.dev/checkpoint-interval"
 	// RetryPolicyAnnotation, on a job, its LocalQueue or its ClusterQueue, says which failures of a job are followed by
 	// another attempt, and which end it, such as "UserError exit 3: Fail; Crash: Retry limit 2; limit: 5". What the job
 	// says goes before its queues.

@@ -20,6 +20,7 @@ func ValidateClusterQueue(cq *ClusterQueue) field.ErrorList {
 		metavalidation.LabelSelectorValidationOptions{}, spec.Child("namespaceSelector"))...)
 	errs = append(errs, validatePreemption(cq.Spec.Preemption, spec.Child("preemption"))...)
 	errs = append(errs, validateMinimumRuntime(cq.Annotations)...)
+	errs = append(errs, validateLeastLostWork(cq.Annotations)...)
 	errs = append(errs, validateRelocationsPerHour(cq.Annotations)...)
 	errs = append(errs, validateChecks(cq, spec.Child("admissionChecksStrategy"))...)
 	errs = append(errs, validateFairSharing(cq.Spec.FairSharing, spec.Child("fairSharing"))...)

@@ -3,6 +3,7 @@ package cycle
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/ledger"
@@ -50,11 +51,34 @@ func (ad *admissions) evict(w *workload, reason core.EvictReason, beneficiary *w
 			Tree:  beneficiary.Queue.CohortName(),
 			Ahead: beneficiary.Key,
 		}
+		d.Lost = lostWork(w, leastLost(ad.byNode[beneficiary.Queue.ID]), ad.now.Unix())
 	}
 	w.orderEviction()
 	ad.leave(w)
 	ad.draft.decide(d)
 }
+
+// lostWork is what a workload loses that is evicted for another, whose queue counts so much of it; nil if it counts none.
+func lostWork(w *workload, most, now int64) *core.LostWork {
+	if most == 0 || w.Interrupted {
+		return nil
+	}
+	since, saved := w.Since()
+	return &core.LostWork{
+		Since: time.Unix(since, 0).UTC(), Saved: saved, For: seconds(now - since),
+		Counted: seconds(w.Counted(now, most)),
+	}
+}
+
+// leastLost is how much of what victims lose counts when a queue chooses them, in seconds; 0 for nothing.
+func leastLost(q *queue) int64 {
+	if q.spec == nil {
+		return 0
+	}
+	return int64(max(0, q.spec.Preemption.LeastLost) / time.Second)
+}
+
+func seconds(n int64) time.Duration { return time.Duration(max(0, n)) * time.Second }
 
 // admission spells out what a verdict gives.
 func (ad *admissions) admission(g *group, v *verdict) *core.Admission {

@@ -2,8 +2,10 @@ package cycle
 
 import (
 	"slices"
+	"time"
 
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/preempt"
 )
 
 // Apply takes in one event. It changes the picture and decides nothing.
@@ -62,6 +64,7 @@ func (e *Engine) observe(o *core.Workload) {
 	} else {
 		e.update(w, o)
 	}
+	w.Saves = savesOf(o)
 	if !o.Relocated.IsZero() {
 		e.noteRelocated(w, o.Relocated.Unix())
 	}
@@ -80,6 +83,14 @@ func (e *Engine) observe(o *core.Workload) {
 	if w.obs.admitted {
 		e.history.discharge(w, admitted)
 	}
+}
+
+// savesOf is what a workload told of its checkpoints; nil if nothing.
+func savesOf(o *core.Workload) *preempt.Saves {
+	if o.Saved.IsZero() {
+		return nil
+	}
+	return &preempt.Saves{At: o.Saved.Unix(), Every: int64(max(0, o.SavesEvery) / time.Second)}
 }
 
 func (e *Engine) newWorkload(o *core.Workload) *workload {

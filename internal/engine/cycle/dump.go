@@ -231,6 +231,9 @@ func (ad *admissions) dumpWorkload(w *workload) WorkloadState {
 		Timed:    w.timer != nil,
 		Told:     w.reported,
 	}
+	if w.Saves != nil {
+		s.Saved, s.SavesEvery = w.Saves.At, w.Saves.Every
+	}
 	w.dumpGrant(&s)
 	if w.relocation != nil {
 		s.RelocatedTo = w.relocation.admission

@@ -7,6 +7,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/ledger"
 	"github.com/mlbatch/mlbatch/internal/engine/order"
+	"github.com/mlbatch/mlbatch/internal/engine/preempt"
 	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
@@ -186,6 +187,9 @@ func (e *Engine) loadWorkload(l *loader, s *WorkloadState) {
 		Interruption:   s.Interruption,
 	}
 	w := e.register(&o, l.equivalenceKnown(&o))
+	if s.Saved != 0 {
+		w.Saves = &preempt.Saves{At: s.Saved, Every: s.SavesEvery}
+	}
 	w.Time, w.reported, w.relocated = s.Time, s.Told, s.Relocated
 	if len(s.Spare) > 0 {
 		w.spare, w.spareKey = s.Spare, fmt.Sprint(s.Spare)

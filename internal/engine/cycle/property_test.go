@@ -22,12 +22,17 @@ func TestAgainstReference(t *testing.T) {
 
 // play makes things happen and compares the decisions.
 func (x *duel) play() {
+	if x.counting && x.told == nil &&
+		x.decided == nil { // loaded engines tell of workloads that are alike in another order
+		x.crowd()
+	}
 	steps := rapid.IntRange(1, 25).Draw(x.t, "steps")
 	for range steps {
 		for range rapid.IntRange(1, 4).Draw(x.t, "events") {
 			x.event()
 		}
 		x.extra()
+		x.save()
 		x.decide()
 	}
 	x.settleDown()
@@ -51,6 +56,8 @@ type duel struct {
 	deep bool
 	// protecting worlds have queues and workloads with a minimum runtime.
 	protecting bool
+	// counting worlds have workloads that tell of checkpoints, and queues that choose victims by them.
+	counting bool
 	// byUsage worlds have queues with two local queues that go by past usage.
 	byUsage bool
 	options cycle.Options
@@ -76,6 +83,7 @@ func newDuel(t *rapid.T, fair *core.FairSharing) *duel {
 	x.ref.localQueues = map[string]*refLocalQueue{}
 	x.byUsage = pick(t, "by usage", false, false, true)
 	x.protecting = pick(t, "protecting", false, false, true)
+	x.counting = pick(t, "counting", false, false, true)
 	x.claiming = pick(t, "claiming", false, false, true)
 	x.deep = pick(t, "deep", false, false, true)
 	for _, f := range []core.Flavor{
@@ -100,7 +108,7 @@ func newDuel(t *rapid.T, fair *core.FairSharing) *duel {
 		x.queue(fmt.Sprintf("q%d", i))
 	}
 	most = 4
-	if x.claiming {
+	if x.claiming || x.counting {
 		most = pick(t, "most nodes", 0, 0, 4)
 	}
 	for i := range rapid.IntRange(0, most).Draw(t, "nodes") {
@@ -211,6 +219,11 @@ func (x *duel) queue(name string) {
 	}
 	if x.protecting {
 		q.MinimumRuntime = pick(x.t, "minimum runtime", 0, time.Second, 3*time.Second)
+	}
+	if x.counting {
+		p.LeastLost = pick(x.t, "least lost", 0, 5*time.Second, time.Hour, time.Hour)
+		p.WithinQueue = pick(x.t, "within again", core.PreemptLowerPriority, core.PreemptLowerOrNewerEqualPrio)
+		p.Reclaim = pick(x.t, "reclaim again", core.PreemptAny, core.PreemptAny, core.PreemptLowerPriority)
 	}
 	q.UsageBased = x.byUsage && pick(x.t, "usage based", true, true, false)
 	x.ref.queues[name] = q
@@ -434,6 +447,45 @@ func (x *duel) happen(what string, w *refWorkload) {
 			w.Settled = append(w.Settled, core.PodSetPlaces{Name: p.Name, Places: p.Places})
 		}
 		x.observe(w)
+	}
+}
+
+// crowd fills the queues with small jobs, of which a more important one may evict any.
+func (x *duel) crowd() {
+	for range 8 {
+		x.serial++
+		q := pick(x.t, "queue", sortedKeys(x.ref.queues)...)
+		w := core.Workload{
+			Key:       core.Key{Namespace: q, Name: fmt.Sprintf("j%d", x.serial)},
+			UID:       fmt.Sprintf("u%02d", x.serial),
+			Queue:     "q",
+			Created:   x.now,
+			QueueTime: x.now,
+			Seq:       x.next(),
+			PodSets: []core.PodSet{
+				{Name: "s0", Count: pick[int32](x.t, "count", 1, 1, 2), Requests: core.MakeResources(
+					map[string]core.Amount{core.GPU: pick[core.Amount](x.t, "gpu", 1, 1, 2)},
+				)},
+			},
+		}
+		x.ref.workloads[w.Key] = &refWorkload{Workload: w, queue: q}
+		x.apply(core.WorkloadSet{Workload: w})
+	}
+	x.decide()
+	x.now = x.now.Add(10 * time.Second)
+}
+
+// save has workloads that run tell of checkpoints.
+func (x *duel) save() {
+	if !x.counting {
+		return
+	}
+	for _, w := range x.ref.sorted() {
+		if w.phase == refRunning && pick(x.t, "saves", true, true, false) {
+			w.Saved = x.now.Add(-time.Duration(rapid.IntRange(-1, 5).Draw(x.t, "ago")) * time.Second)
+			w.SavesEvery = pick(x.t, "every", 0, time.Second, 3*time.Second, 20*time.Second)
+			x.observe(w)
+		}
 	}
 }
 

@@ -286,11 +286,6 @@ func (s *fairSearch) collect() {
 	}
 }
 
-func victimOrder(a, b *refWorkload) int {
-	return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(b.reserved, a.reserved),
-		b.QueueTime.Compare(a.QueueTime), cmp.Compare(a.UID, b.UID))
-}
-
 func (s *fairSearch) onPath(n refNode) bool {
 	for m, ok := s.me, true; ok; m, ok = s.parent(m) {
 		if m == n {
@@ -326,7 +321,7 @@ func (s *fairSearch) target(n refNode) (refNode, bool) {
 			case c == s.me || best == s.me:
 				tie = best == s.me
 			case c.queue:
-				tie = victimOrder(s.candidates[c.name][0], s.candidates[best.name][0]) < 0
+				tie = s.order.victimOrder(s.candidates[c.name][0], s.candidates[best.name][0]) < 0
 			}
 			better = by > 0 || by == 0 && tie
 		}

@@ -144,7 +144,9 @@ func (r *reference) grade(w *refWorkload, ask refAsk, o int, used map[fr]core.Am
 		case v <= then:
 			m = mAwait
 		case nominal >= v || reclaim || allowsPolicy(q.Preemption.WhileBorrow) || r.fair != nil && allowsPolicy(q.Preemption.Reclaim):
+			r.grading = true
 			victims := r.search(w, map[fr]core.Amount{x: v}, map[fr]bool{x: true}, nil)
+			r.grading = false
 			m = mNoCandidates
 			if len(victims) > 0 {
 				m = mReclaim
@@ -239,10 +241,21 @@ func (r *reference) search(
 	short map[fr]bool,
 	sets []refSet,
 ) (victims []*refWorkload) {
+	inOrder := r.inOrder
 	if r.fair != nil {
-		victims = r.fairSearch(w, uses, short, sets)
-	} else {
-		victims = r.inOrder(w, uses, short, sets)
+		inOrder = r.fairSearch
+	}
+	victims = inOrder(w, uses, short, sets)
+	if k := r.counting(w); len(victims) > 0 && k.most > 0 && k.price(w, victims).counts() && !r.grading {
+		for _, bySecond := range []bool{false, true} {
+			k.bySecond = bySecond
+			r.order = k
+			if others := inOrder(w, uses, short, sets); len(others) > 0 &&
+				k.price(w, others).compare(k.price(w, victims)) < 0 {
+				victims = others
+			}
+		}
+		r.order = refCounting{}
 	}
 	if len(sets) == 0 {
 		return victims

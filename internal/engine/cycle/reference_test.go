@@ -34,6 +34,8 @@ type reference struct {
 	moving       *refWorkload      // it gets other places for some pods
 	staying      []podsOnNode      // its other pods
 
+	order            refCounting // how what is lost counts in the order of victims
+	grading          bool        // flavors, for which it does not
 	ignoreUndeclared bool
 	quotaOnly        bool // to nodes: levels count quota alone
 	bare             bool // nodes are thought to be empty and in service

@@ -146,10 +146,7 @@ func (r *reference) merge(all []*refWorkload) []*refWorkload {
 	for _, c := range all {
 		byQueue[c.adm.Queue] = append(byQueue[c.adm.Queue], c)
 	}
-	victim := func(a, b *refWorkload) int {
-		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(b.reserved, a.reserved),
-			b.QueueTime.Compare(a.QueueTime), cmp.Compare(a.UID, b.UID))
-	}
+	victim := r.order.victimOrder
 	for name, l := range byQueue {
 		slices.SortFunc(l, victim)
 		if r.queues[name].UsageBased {

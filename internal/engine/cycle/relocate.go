@@ -110,7 +110,7 @@ func (j *judge) relocate(w *workload, sets []place.Set, why core.Reason) (verdic
 	if len(sets) == 0 || !j.mayRelocate(w.group.queue) {
 		return verdict{}, false
 	}
-	s := &relocationSearch{judge: j, sets: sets}
+	s := &relocationSearch{judge: j, sets: sets, most: leastLost(w.group.queue)}
 	s.collect(w)
 	spots, moves := s.best()
 	if moves == nil {
@@ -127,6 +127,7 @@ type relocationSearch struct {
 	sets    []place.Set // of the gang
 	movable []*workload
 	left    map[*queue]int // how many may be relocated
+	most    int64          // how many seconds of lost work count, 0 for none
 }
 
 // collect lists the workloads that may be relocated for another, the least important first and of these the newest, and
@@ -206,22 +207,48 @@ func (s *relocationSearch) lost(w *workload) int64 {
 	return s.size([]*workload{w}) * max(0, s.now.Unix()-w.Reserved)
 }
 
+// counted is how much of that counts where victims are chosen by least lost work.
+func (s *relocationSearch) counted(w *workload) int64 {
+	return s.size([]*workload{w}) * w.Counted(s.now.Unix(), s.most)
+}
+
+// leastLost are workloads of a list with those first, of the same priority, that lose the least that counts.
+func (s *relocationSearch) leastLost(list []*workload) []*workload {
+	out := slices.Clone(list)
+	slices.SortStableFunc(out, func(a, b *workload) int {
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(s.counted(a), s.counted(b)))
+	})
+	return out
+}
+
 // best is where the gang goes and who makes room for it, at the least cost of all domains that were tried; no moves if
 // there is no such thing.
 func (s *relocationSearch) best() (spots [][]place.Spot, moves []move) {
-	least := int64(0)
+	least, leastCounted := int64(0), int64(0)
+	try := func(at [][]place.Spot, is []move) {
+		lost, counted := int64(0), int64(0)
+		for _, m := range is {
+			lost += s.lost(m.workload)
+			counted += s.counted(m.workload)
+		}
+		if moves == nil || cmp.Or(cmp.Compare(counted, leastCounted), cmp.Compare(lost, least)) < 0 {
+			spots, moves, least, leastCounted = at, is, lost, counted
+		}
+	}
 	for _, in := range s.options() {
 		at, is := s.within(in)
 		// Those that are in the way may find no other place where others would: it is tried without the first ones.
 		for k := 1; is == nil && k < min(mostStarts, len(in)); k++ {
 			at, is = s.within(in[k:])
 		}
-		lost := int64(0)
-		for _, m := range is {
-			lost += s.lost(m.workload)
+		if is == nil {
+			continue
 		}
-		if is != nil && (moves == nil || lost < least) {
-			spots, moves, least = at, is, lost
+		try(at, is)
+		if s.most > 0 { // only once some will do, so that whether any do does not depend on the time
+			if at, is = s.within(s.leastLost(in)); is != nil {
+				try(at, is)
+			}
 		}
 	}
 	return spots, moves

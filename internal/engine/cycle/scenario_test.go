@@ -255,11 +255,22 @@ func printDecision(d core.Decision) string {
 		if d.For == (core.Key{}) {
 			return fmt.Sprintf("evict %s (%s)", d.Key, d.Reason)
 		}
-		return fmt.Sprintf("evict %s for %s (%s)", d.Key, d.For, d.Reason)
+		return fmt.Sprintf("evict %s for %s (%s)%s", d.Key, d.For, d.Reason, printLost(d.Lost))
 	case core.Refuse:
 		return fmt.Sprintf("refuse %s [%s] %s", d.Key, d.Why.Code, explain.Sentence(d.Why))
 	}
 	return fmt.Sprint(d)
+}
+
+func printLost(l *core.LostWork) string {
+	if l == nil {
+		return ""
+	}
+	since := "start"
+	if l.Saved {
+		since = "checkpoint"
+	}
+	return fmt.Sprintf(", losing %s since its %s, %s counted", l.For, since, l.Counted)
 }
 
 func printAdmission(a core.Admission) string {
@@ -402,6 +413,18 @@ func (s *script) happens(what string, k core.Key, args []string) error {
 		w.Held = ""
 	case "serves": // it does not end by itself
 		w.Endless = true
+	case "saved": // saved NS/JOB AGO [EVERY]
+		ago, err := time.ParseDuration(args[0])
+		if err != nil {
+			return err
+		}
+		w.Saved, w.SavesEvery = s.now.Add(-ago), 0
+		if len(args) > 1 {
+			w.SavesEvery, err = time.ParseDuration(args[1])
+			if err != nil {
+				return err
+			}
+		}
 	case "backoff":
 		d, err := time.ParseDuration(args[0])
 		if err != nil {

@@ -201,6 +201,10 @@ func (s *script) queue(name string, args []string) error {
 			if q.MinimumRuntime, err = time.ParseDuration(v); err != nil {
 				return err
 			}
+		case "leastlost":
+			if q.Preemption.LeastLost, err = time.ParseDuration(v); err != nil {
+				return err
+			}
 		case "relocations":
 			n, err := strconv.ParseInt(v, 10, 32)
 			if err != nil {

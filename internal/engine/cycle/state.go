@@ -165,6 +165,9 @@ type WorkloadState struct {
 	Ended     []core.PodSetPlaces
 	// MinimumRuntime is nil for what its queue says.
 	MinimumRuntime *time.Duration
+	// Saved is when it told last of a checkpoint, in seconds since 1970, 0 for never; SavesEvery is the time between the
+	// last two, in seconds.
+	Saved, SavesEvery int64
 	// Relocated is when it was relocated, in seconds since 1970, 0 for never. RelocatedTo is what is held for it
 	// elsewhere while it leaves.
 	Relocated   int64

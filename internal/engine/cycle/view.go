@@ -62,6 +62,9 @@ func (v View) Told(k core.Key) (core.Workload, bool) {
 		MinimumRuntime: d.minimum,
 		Seq:            max(w.seq, w.applied) + 1,
 	}
+	if w.Saves != nil {
+		out.Saved, out.SavesEvery = time.Unix(w.Saves.At, 0), seconds(w.Saves.Every)
+	}
 	if w.relocated != 0 {
 		out.Relocated = time.Unix(w.relocated, 0)
 	}

@@ -101,6 +101,9 @@ type Nodes struct {
 	merges int
 }
 
+// PackedResource is the resource of which whole nodes are kept free.
+func (s *Nodes) PackedResource() string { return s.pack }
+
 // New returns an empty set of nodes that keeps whole nodes of the named
 // resource free.
 func New(pack string) *Nodes {

@@ -18,6 +18,8 @@ type cursor struct {
 	// enough quota for the request, so that the request takes back quota which this side has lent.
 	advantage bool
 	policy    core.PreemptionPolicy
+	// order is that of list, and in which its current candidate goes among those of other queues.
+	order ordering
 	// passed says that a candidate of this queue was skipped because it is Unseen.
 	passed bool
 }
@@ -67,7 +69,7 @@ func (s *Searcher) seek(c *cursor) bool {
 	return false
 }
 
-// inTurn returns the running workloads of a queue, the last victim first. In queues that order by
+// inTurn returns the running workloads of a queue, which are listed last victim first, in turn. In queues that order by
 // past usage, workloads of LocalQueues that used more come nearer to the end; in other queues the
 // list is in this order already.
 func inTurn(l []*Candidate) []*Candidate {
@@ -138,7 +140,8 @@ func (s *Searcher) below(list []cursor, n, except *quota.Node, proto cursor) []c
 }
 
 func (s *Searcher) open(list []cursor, c cursor) []cursor {
-	c.list = inTurn(s.Running(c.queue))
+	c.order = s.order
+	c.list = inTurn(s.order.sorted(s.Running(c.queue)))
 	if s.seek(&c) {
 		list = append(list, c)
 	}
@@ -147,7 +150,7 @@ func (s *Searcher) open(list []cursor, c cursor) []cursor {
 
 // The merge heap: cursors by their current candidate.
 
-func before(a, b *cursor) bool { return victimOrder(a.current(), b.current()) < 0 }
+func before(a, b *cursor) bool { return a.order.compare(a.current(), b.current()) < 0 }
 
 func heapify(h []cursor) {
 	for i := len(h)/2 - 1; i >= 0; i-- {

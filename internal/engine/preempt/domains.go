@@ -23,6 +23,8 @@ type price struct {
 	own bool
 	// priority is the highest of a victim.
 	priority int64
+	// counted is what counts as lost where the policy says so.
+	counted loss
 	// work is what has been computed in vain: the packed resource that is held, times seconds; pods is the same for pods
 	// that have none of it.
 	work, pods int64
@@ -38,13 +40,13 @@ func (p price) compare(o price) int {
 		}
 	}
 	return cmp.Or(
-		own, cmp.Compare(p.priority, o.priority), cmp.Compare(p.work, o.work), cmp.Compare(p.pods, o.pods),
-		cmp.Compare(p.victims, o.victims),
+		own, cmp.Compare(p.priority, o.priority), p.counted.compare(o.counted),
+		cmp.Compare(p.work, o.work), cmp.Compare(p.pods, o.pods), cmp.Compare(p.victims, o.victims),
 	)
 }
 
 // with is the price with one more victim.
-func (p price) with(c *Candidate, own bool, now int64) price {
+func (p price) with(c *Candidate, own bool, by counting) price {
 	if c.Interrupted {
 		p.victims++
 		return p
@@ -55,11 +57,12 @@ func (p price) with(c *Candidate, own bool, now int64) price {
 	p.own = p.own || own
 	p.victims++
 	p.running++
+	p.counted = p.counted.plus(by.of(c))
 	for _, h := range c.Holds {
 		if packed := h.Packed(); packed > 0 {
-			p.work += packed * max(0, now-c.Reserved)
+			p.work += packed * max(0, by.now-c.Reserved)
 		} else {
-			p.pods += int64(h.Count) * max(0, now-c.Reserved)
+			p.pods += int64(h.Count) * max(0, by.now-c.Reserved)
 		}
 	}
 	return p
@@ -67,7 +70,7 @@ func (p price) with(c *Candidate, own bool, now int64) price {
 
 func (s *Searcher) priceOf(victims []Victim) (p price) {
 	for _, v := range victims {
-		p = p.with(v.Candidate, v.Reason == core.InClusterQueue, s.req.Now)
+		p = p.with(v.Candidate, v.Reason == core.InClusterQueue, s.counting())
 	}
 	return p
 }
@@ -182,7 +185,7 @@ func (s *Searcher) promising( //nolint:revive // a fact
 		for _, h := range cand.Holds {
 			if d, in := s.Ledger.Nodes.DomainOf(set, h.Node); in && !slices.Contains(seen, d) {
 				seen = append(seen, d)
-				prices[d] = prices[d].with(cand, own, s.req.Now)
+				prices[d] = prices[d].with(cand, own, s.counting())
 			}
 		}
 	}
@@ -191,6 +194,7 @@ func (s *Searcher) promising( //nolint:revive // a fact
 		x, y := prices[a], prices[b]
 		if !fits {
 			x.work, x.pods, y.work, y.pods = 0, 0, 0, 0
+			x.counted, y.counted = loss{}, loss{}
 		}
 		return x.compare(y)
 	})

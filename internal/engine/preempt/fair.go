@@ -64,9 +64,10 @@ func (f *fairSearch) contender(n *quota.Node, parent *contender) *contender {
 
 // findFair searches victims, and where the request's pods must share a domain of nodes, those of one that cost less.
 func (s *Searcher) findFair() []Victim {
-	fits := s.searchFair()
+	search := func() bool { return s.leastLost(s.searchFair, func() bool { return true }) }
+	fits := search()
 	s.trial.Restore()
-	if !s.byPlace([][]cursor{slices.Clone(s.fair.opened)}, fits, s.searchFair) {
+	if !s.byPlace([][]cursor{slices.Clone(s.fair.opened)}, fits, search) {
 		return nil
 	}
 	return s.picked
@@ -139,7 +140,8 @@ func (s *Searcher) gather(c *contender) bool {
 		if !Allows(c.cursor.policy) {
 			return false
 		}
-		c.cursor.list = inTurn(s.Running(c.node))
+		c.cursor.order = s.order
+		c.cursor.list = inTurn(s.order.sorted(s.Running(c.node)))
 		if !s.seek(&c.cursor) {
 			return false
 		}
@@ -386,7 +388,7 @@ func (c *contender) ahead(o *contender) bool {
 	case c.node.Queue && c.path != o.path:
 		return o.path // others before the own queue, as everywhere among candidates
 	case c.node.Queue:
-		return victimOrder(c.cursor.current(), o.cursor.current()) < 0
+		return c.cursor.order.compare(c.cursor.current(), o.cursor.current()) < 0
 	}
 	return cmp.Less(c.node.Name, o.node.Name)
 }

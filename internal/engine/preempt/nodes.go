@@ -91,8 +91,10 @@ func (n *occupied) before(o *occupied) bool {
 		return by < 0
 	}
 	a.work, a.pods, b.work, b.pods = a.work*o.gain, a.pods*o.gain, b.work*n.gain, b.pods*n.gain
+	a.counted, b.counted = a.counted.times(o.gain), b.counted.times(n.gain)
 	if n.order != byPrice {
 		a.work, a.pods, b.work, b.pods = 0, 0, 0, 0
+		a.counted, b.counted = loss{}, loss{}
 	}
 	return cmp.Or(a.compare(b), core.CompareNames(n.node.Name(), o.node.Name())) < 0
 }
@@ -104,7 +106,7 @@ func (s *Searcher) assess(n *occupied) {
 		if c.taken {
 			continue
 		}
-		n.price = n.price.with(c.Candidate, c.own, s.req.Now)
+		n.price = n.price.with(c.Candidate, c.own, s.counting())
 		for _, u := range c.Uses {
 			for _, pair := range s.req.Short {
 				if u.Pair == pair {

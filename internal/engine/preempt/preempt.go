@@ -35,6 +35,8 @@ type Candidate struct {
 	// Interrupted says that it was evicted already and keeps what it holds for a while: to take it stops nothing
 	// that runs.
 	Interrupted bool
+	// Saves is what is known of its checkpoints; nil if nothing is. It may change while the candidate is listed.
+	Saves *Saves
 	// Stands is the past usage of its LocalQueue for its weight; nil in ClusterQueues that do not
 	// order by past usage. Among workloads of one ClusterQueue, those of the LocalQueue that used
 	// more are evicted first.
@@ -71,6 +73,7 @@ type Searcher struct {
 	merge     []cursor
 	picked    []Victim
 	only      func(*Candidate) bool // nil is all
+	order     ordering
 	// lacksNodes says that quota would have been enough at some point of the search, and nodes were not.
 	lacksNodes bool
 	// idle says that only interrupted workloads are candidates.
@@ -214,13 +217,22 @@ func (s *Searcher) begin() {
 
 // attempt takes candidates until the request fits, then gives back the ones that need not go.
 func (s *Searcher) attempt(may borrowing) bool {
-	search := func() bool {
+	inOrder := func() bool {
 		s.picked = s.picked[:0]
 		if !s.take(may) {
 			return false
 		}
 		s.giveBack(may)
 		return true
+	}
+	search := func() bool {
+		hierarchy, priority, own := s.hierarchy, s.priority, s.own
+		defer func() { s.hierarchy, s.priority, s.own = hierarchy, priority, own }()
+		return s.leastLost(inOrder, func() bool {
+			s.hierarchy, s.priority, s.own = nil, nil, nil
+			s.collect()
+			return true
+		})
 	}
 	fits := search()
 	s.trial.Restore()
@@ -333,7 +345,7 @@ func (s *Searcher) giveBack(may borrowing) {
 // make room for one pair alone, and how far would the queue then borrow. skipped is that
 // of Find.
 func (s *Searcher) Grade(r Request) (mode quota.Mode, level int, skipped Skipped) {
-	r.Sets = nil
+	r.Sets, r.Policy.LeastLost = nil, 0 // a flavor is not chosen by who saved when
 	u := r.Uses[0]
 	victims, skipped := s.Find(r)
 	if len(victims) == 0 {

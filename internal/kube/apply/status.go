@@ -14,6 +14,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // Decided returns the status of w after a decision of the engine, taken now, as
@@ -117,8 +118,10 @@ func evict(w *kueue.Workload, next *kueue.WorkloadStatus, d core.Evict, s scene)
 	e := workloadlifecycle.Eviction{Reason: string(d.Reason), Message: withdrawal(d), Nodes: d.Failed}
 	if d.Reason.Preempted() {
 		e = workloadlifecycle.Eviction{
-			Reason:  kueue.ReasonPreempted,
-			Message: fmt.Sprintf("Preempted to accommodate %s: %s", beneficiary(d), preemption(d.Reason)),
+			Reason: kueue.ReasonPreempted,
+			Message: fmt.Sprintf(
+				"Preempted to accommodate %s: %s%s", beneficiary(d), preemption(d.Reason), lostWork(w, d.Lost),
+			),
 		}
 		workloadlifecycle.NewConditions(w, next, s.now).
 			Set(kueue.WorkloadPreempted, metav1.ConditionTrue, string(d.Reason), e.Message)
@@ -188,6 +191,35 @@ func preemption(r core.EvictReason) string {
 	case core.ClusterQueueStopped, core.LocalQueueStopped, core.NodeFailures:
 	}
 	return string(r)
+}
+
+// lostWork says what a workload loses that was chosen by that, and what counts of it; "" if it was not.
+func lostWork(w *kueue.Workload, l *core.LostWork) string {
+	if l == nil {
+		return ""
+	}
+	_, gpus := view.Size(w)
+	since := "it got its quota at " + l.Since.UTC().Format(time.RFC3339)
+	if l.Saved {
+		since = "its checkpoint at " + l.Since.UTC().Format(time.RFC3339)
+	}
+	lost := fmt.Sprintf(" (victims are chosen by least lost work: this one loses %s since %s", l.For, since)
+	if gpus > 0 {
+		lost = fmt.Sprintf(
+			" (victims are chosen by least lost work: this one loses %.1f GPU hours since %s",
+			float64(gpus)*l.For.Hours(), since,
+		)
+	}
+	switch {
+	case l.For == 0:
+	case l.Counted == 0 && l.Saved:
+		lost += ", and counts as one that has just saved: its next report of a checkpoint is overdue"
+	case l.Counted == 0:
+		lost += ", and counts as one that has just saved: it reported no checkpoint"
+	case l.Counted < l.For:
+		lost += fmt.Sprintf(", of which %s count", l.Counted)
+	}
+	return lost + ")"
 }
 
 // reason is the word of the API for why a workload waits. What is only on hold

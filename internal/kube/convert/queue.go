@@ -124,6 +124,7 @@ func Queue(q *kueue.ClusterQueue) core.Queue {
 			out.Preemption.MaxPriority = b.MaxPriorityThreshold
 		}
 	}
+	out.Preemption.LeastLost = kueue.LeastLostWorkOf(q.Annotations)
 	return out
 }
 

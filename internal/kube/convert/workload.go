@@ -107,7 +107,9 @@ const (
 )
 
 // NoticeText is what the condition StopNotice says of pods that are stopped then.
-func NoticeText(end time.Time) string { return noticeBefore + end.UTC().Format(time.RFC3339) + noticeAfter }
+func NoticeText(end time.Time) string {
+	return noticeBefore + end.UTC().Format(time.RFC3339) + noticeAfter
+}
 
 // ToldUntil is until when a Workload that was evicted may run on, as its condition tells people; zero if it may not, or that
 // is past.
@@ -256,6 +258,7 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 		c.Status == metav1.ConditionTrue {
 		out.Reserved = c.LastTransitionTime.Time
 	}
+	out.Saved, out.SavesEvery = saves(w, out.Reserved)
 	if c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadRelocated); c != nil {
 		out.Relocated = c.LastTransitionTime.Time
 	}

@@ -10,20 +10,33 @@ import (
 // checkpointPause is how often a checkpoint is noted at most while a job runs: some save every few seconds.
 const checkpointPause = 30 * time.Second
 
+// prompt is how long after a checkpoint it is noted at the latest for the time since the one before to be believed: the
+// pause, and what it takes to be told. A job that tells of one much later could keep what it is said to lose high for ever.
+const prompt = checkpointPause + 90*time.Second
+
 // saved notes on a Workload when its job last saved what it has done, which pods may be the only ones to know, and they
-// are gone when what was lost is told. What is no time of this admission is not believed.
+// are gone when what was lost is told, and how often it does. What is no time of this admission is not believed.
 func saved(f Facts) (Write, bool) {
 	c := condition(f.Workload, kueue.WorkloadAdmitted)
 	if !isTrue(f.Workload, kueue.WorkloadAdmitted) || f.Checkpoint.After(f.Now) ||
 		!f.Checkpoint.After(c.LastTransitionTime.Time) {
 		return Write{}, false
 	}
-	if !f.Checkpoint.After(view.LastCheckpoint(f.Workload)) {
+	last := view.LastCheckpoint(f.Workload)
+	if !f.Checkpoint.After(last) {
 		return Write{}, false
 	}
 	// Counted from the write, and not from the time that is noted, which may be told late.
 	if end := f.Noted.Add(checkpointPause); end.After(f.Now) && !isTrue(f.Workload, kueue.WorkloadEvicted) {
 		return Write{Again: end}, false
 	}
-	return Write{Checkpoint: f.Checkpoint}, true
+	before := c.LastTransitionTime.Time // when it started there was nothing to lose either
+	if last.After(before) {
+		before = last
+	}
+	every := time.Duration(0)
+	if f.Now.Sub(f.Checkpoint) <= prompt {
+		every = f.Checkpoint.Sub(before)
+	}
+	return Write{Checkpoint: f.Checkpoint, CheckpointInterval: every}, true
 }

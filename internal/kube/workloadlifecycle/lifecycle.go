@@ -114,6 +114,8 @@ type Write struct {
 	Tell *StopNotice
 	// Checkpoint notes on the Workload when its job last saved what it has done; zero notes nothing.
 	Checkpoint time.Time
+	// CheckpointInterval is the time since the one before, noted with it; 0 if that is not known.
+	CheckpointInterval time.Duration
 	// Delete says what to delete.
 	Delete Deletion
 	// Events are told once the write is done.

@@ -94,6 +94,9 @@ func World(seed uint64) sim.World {
 	if seed%7 == 3 {
 		m.runtimes(rand.New(rand.NewPCG(seed, 3))) //nolint:gosec // not for secrets
 	}
+	if seed%4 > 1 {
+		m.reports(rand.New(rand.NewPCG(seed, 11))) //nolint:gosec // not for secrets
+	}
 	if seed%2 == 0 {
 		m.interruptions(rand.New(rand.NewPCG(seed, 5)), end) //nolint:gosec // not for secrets
 	}
@@ -522,6 +525,26 @@ func (m *maker) runtimes(r *rand.Rand) {
 			}
 			ev.Queue.MinimumRuntime = d
 			op.Object = ev
+		}
+	}
+}
+
+// reports has some queues choose victims by least lost work, and jobs tell of checkpoints, some of them often.
+func (m *maker) reports(r *rand.Rand) {
+	counted := map[string]time.Duration{}
+	for i := range m.world.Script {
+		op := &m.world.Script[i]
+		if ev, is := op.Object.(core.QueueSet); is {
+			d, known := counted[ev.Queue.Name]
+			if !known || r.IntN(3) == 0 { // it is changed with others
+				d = []time.Duration{0, 10 * time.Second, time.Hour, time.Hour}[r.IntN(4)]
+				counted[ev.Queue.Name] = d
+			}
+			ev.Queue.Preemption.LeastLost = d
+			op.Object = ev
+		}
+		if op.Job != nil {
+			op.Job.Reports = []time.Duration{0, time.Second, 5 * time.Second, 20 * time.Second}[r.IntN(4)]
 		}
 	}
 }

@@ -299,6 +299,16 @@ func (b *builder) makeCohorts() error {
 	return errors.Join(errs...)
 }
 
+// reports is how often a job tells of its checkpoints, where anybody goes by that.
+func (b *builder) reports(checkpoint time.Duration) time.Duration {
+	for i := range b.file.Teams {
+		if b.file.Teams[i].LeastLostWork > 0 {
+			return checkpoint
+		}
+	}
+	return 0
+}
+
 func (b *builder) makeTeams() error {
 	if len(b.file.Teams) == 0 {
 		return wrong("teams", "there are none: list at least one, for example teams: [{name: red, gpus: 8}]")
@@ -422,6 +432,10 @@ func (b *builder) team(t Team, where string) (core.Queue, error) {
 	check(e)
 	q.UsageBased = mode == usageBased
 	q.MinimumRuntime, q.RelocationsPerHour = time.Duration(t.MinimumRuntime), t.RelocationsPerHour
+	q.Preemption.LeastLost = time.Duration(t.LeastLostWork)
+	if t.LeastLostWork < 0 {
+		check(wrong(where+".leastLostWork", "cannot be negative"))
+	}
 	if t.RelocationsPerHour < 0 {
 		check(wrong(where+".relocationsPerHour", "cannot be negative"))
 	}

@@ -123,6 +123,9 @@ type Team struct {
 	Stop        string      `json:"stopPolicy,omitempty"`
 	// MinimumRuntime is for how long a job of the team is not evicted for others once it has started.
 	MinimumRuntime Duration `json:"minimumRuntime,omitempty"`
+	// LeastLostWork has its jobs evict those first, of the same standing, that lose the least work since their last
+	// checkpoint, of which so much counts at most; the newest if not given.
+	LeastLostWork Duration `json:"leastLostWork,omitempty"`
 	// RelocationsPerHour is how many of its jobs may be moved to other nodes within an hour, so that a gang has those
 	// that it needs.
 	RelocationsPerHour int32 `json:"relocationsPerHour,omitempty"`
@@ -224,6 +227,8 @@ type Jobs struct {
 	Memory     Quantity      `json:"memoryPerPod,omitempty"`
 	Priority   *Distribution `json:"priority,omitempty"`
 	Checkpoint Duration      `json:"checkpoint,omitempty"`
+	// Silent jobs tell nobody of their checkpoints; others do.
+	Silent bool `json:"silent,omitempty"`
 	// NodeSelector and Tolerations (keys of taints) of the pods.
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 	Tolerations  []string          `json:"tolerations,omitempty"`

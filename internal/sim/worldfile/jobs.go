@@ -136,6 +136,9 @@ func (b *builder) group(g *Jobs, where string, r *rand.Rand) error {
 			Priority: priority, PodSets: s.of(gpus), Submit: at,
 			Work: time.Duration(work * float64(time.Second)), Checkpoint: time.Duration(g.Checkpoint),
 		}
+		if !g.Silent {
+			j.Reports = b.reports(j.Checkpoint)
+		}
 		b.lifecycle(&j, g)
 		b.job(j)
 	}

@@ -157,7 +157,7 @@ func (b *builder) replay(traced []traceJob) error {
 			Key:      core.Key{Namespace: j.team, Name: fmt.Sprintf("job-%d", i)},
 			Priority: j.priority, PodSets: s.of(j.gpus),
 			Submit: time.Duration(float64(j.at.Sub(b.world.Start)) / speed), Work: j.work,
-			Checkpoint: time.Duration(t.Checkpoint),
+			Checkpoint: time.Duration(t.Checkpoint), Reports: b.reports(time.Duration(t.Checkpoint)),
 		})
 	}
 	return nil

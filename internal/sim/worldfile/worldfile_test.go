@@ -325,7 +325,7 @@ func TestAllErrorsAtOnceWithLines(t *testing.T) {
 			"every one of them, at every depth",
 			"horizont: 3d\nteams:\n- name: red\n  gpus: 8\n  colour: red\njobs:\n- {name: j, team: red, count: 1, duration: 1h, gpu: 8}\n",
 			"line 1: horizont: there is no such field, only clusterModel, cohorts, engine, events, faults, flavors, horizon, jobs, name, nodes, seed, start, teams, trace (docs/simulate.md)\n" +
-				"line 5: teams[0] (red).colour: there is no such field, only admissionCheck, admissionMode, cohort, flavorFungibility, gpus, localQueues, minimumRuntime, name, preemption, quotas, relocationsPerHour, stopPolicy, strategy, weight (docs/simulate.md)\n" +
+				"line 5: teams[0] (red).colour: there is no such field, only admissionCheck, admissionMode, cohort, flavorFungibility, gpus, leastLostWork, localQueues, minimumRuntime, name, preemption, quotas, relocationsPerHour, stopPolicy, strategy, weight (docs/simulate.md)\n" +
 				"line 7: jobs[0] (j).gpu: there is no such field, only ",
 		},
 		"bad values": {

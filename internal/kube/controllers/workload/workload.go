@@ -148,6 +148,10 @@ func (r *reconciler) do(
 			is.Annotations = map[string]string{}
 		}
 		is.Annotations[history.CheckpointAnnotation] = next.Checkpoint.UTC().Format(time.RFC3339)
+		delete(is.Annotations, kueue.CheckpointIntervalAnnotation)
+		if every := next.CheckpointInterval; every > 0 {
+			is.Annotations[kueue.CheckpointIntervalAnnotation] = every.String()
+		}
 		if err := r.Client.Patch(ctx, is, onlyChanges(w)); err != nil {
 			return err
 		}
