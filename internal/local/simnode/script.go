@@ -58,6 +58,8 @@ type act struct {
 	// waits is why it never starts, nil if it does; broken, if set, why its command cannot be started.
 	waits  *corev1.ContainerStateWaiting
 	broken string
+	// agent is what it does as the agent of a pod that restarts in place; nil if it is none.
+	agent *agentAct
 }
 
 // fails are the runs that fail, where not all do: the first ones and those named, counted from
@@ -96,17 +98,22 @@ func read(pod *corev1.Pod, scale float64) (script, error) {
 	}
 	for _, c := range pod.Spec.InitContainers {
 		d, e := commandActs(wordsOf(c), 0)
-		s.acts[c.Name] = act{runs: scaled(d, scale), exit: e}.of(c)
+		s.acts[c.Name] = act{runs: scaled(d, scale), exit: e, agent: agentOf(c)}.of(c)
 	}
 	for _, c := range pod.Spec.Containers {
-		d, e := commandActs(wordsOf(c), unknownRun(pod.Spec.RestartPolicy))
+		words := wordsOf(c)
+		agent := agentOf(c)
+		if agent != nil {
+			words = []string{"sh", "-c", agent.worker}
+		}
+		d, e := commandActs(words, unknownRun(pod.Spec.RestartPolicy))
 		if runs {
 			d = runFor
 		}
 		if exits {
 			e = code
 		}
-		s.acts[c.Name] = act{runs: scaled(d, scale), exit: e, fails: which}.of(c)
+		s.acts[c.Name] = act{runs: scaled(d, scale), exit: e, fails: which, agent: agent}.of(c)
 	}
 	if v, ok := pod.Annotations[AnnotationStopAfter]; ok {
 		if s.stop, err = time.ParseDuration(v); err != nil || s.stop < 0 {
