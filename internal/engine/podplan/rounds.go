@@ -44,7 +44,7 @@ type InRound struct {
 	Why     string
 }
 
-// lastRound bounds what is believed: no job has begun anew so often.
+// lastRound bounds what is believed: no job begins anew so often.
 const lastRound = 1 << 30
 
 // remade has all members made anew: their pods begin the next round without having failed for it.
@@ -62,17 +62,18 @@ func (r *Rounds) restart() {
 	}
 }
 
-// turnout is how many pods are in the round in which all were last, how many in the one after it, and how many said
-// any; what else pods say counts for none: no pod that begins comes further than one round, and none goes back.
+// turnout is how many pods are in the round in which all were last, how many in the one after it, and how many said any;
+// what else they say counts for none of them: no pod that begins comes further than one round, and none goes back.
 type turnout struct {
 	current, next, any int32
-	same               bool // all say the same
-	value              int32
-	done               int32
+	// agreed: all say the same, which is value.
+	agreed bool
+	value  int32
+	done   int32
 }
 
 func (p *Plan) turnout(seen []Seen, m *Memory) turnout {
-	t := turnout{same: true, value: -1}
+	t := turnout{agreed: true}
 	for i := range seen {
 		s := &seen[i]
 		r := p.Role(s.Role)
@@ -81,12 +82,9 @@ func (p *Plan) turnout(seen []Seen, m *Memory) turnout {
 		}
 		t.done += s.InRound.Done
 		for _, n := range s.InRound.Rounds {
-			if n < 0 || n > lastRound {
-				continue
-			}
-			t.any++
-			t.same = t.same && (t.value < 0 || t.value == n)
+			t.agreed = t.agreed && n >= 0 && n < lastRound && (t.any == 0 || t.value == n)
 			t.value = n
+			t.any++
 			switch {
 			case n == m.Rounds.Current:
 				t.current++
@@ -107,12 +105,12 @@ func (p *Plan) rounds(seen []Seen, m *Memory, now time.Time) (changed bool, ende
 	all := p.InPlace.Pods - t.done
 	switch {
 	case !r.Begun:
-		if t.same && t.any == all && all > 0 {
+		if t.agreed && t.any == all && all > 0 {
 			r.Begun, r.Current, r.Next = true, t.value, t.value
 			return true, ""
 		}
 		return false, ""
-	case r.Next == r.Current && t.next == 0, r.Next > r.Current && t.current+t.next == 0 && r.Since.IsZero():
+	case r.Next == r.Current && t.next == 0:
 		return false, ""
 	case r.Next == r.Current:
 		return p.lostRound(seen, m, &t, now)
@@ -132,7 +130,7 @@ func (p *Plan) rounds(seen []Seen, m *Memory, now time.Time) (changed bool, ende
 	case t.current == all: // it was suspended so shortly that no pod noticed
 		r.Next = r.Current
 		return true, ""
-	case t.current > 0 && t.next > 0: // of those that noticed nothing one failed
+	case t.any > t.next && t.next > 0: // one of those that noticed nothing failed, or a pod says what is not so
 		r.Over, r.Since = r.Next, now
 		return true, ""
 	}

@@ -313,7 +313,10 @@ const crashLoop = "CrashLoopBackOff"
 
 // endOf is when a running container ends. It does not while hosts are missing that it needs.
 func endOf(f Facts, a act, cs *corev1.ContainerStatus) (end time.Time, endless bool) {
-	if a.runs == forever || f.Hosts.Missing {
+	switch {
+	case a.crashed(cs.RestartCount):
+		return f.Now, false
+	case a.runs == forever || f.Hosts.Missing:
 		return time.Time{}, true
 	}
 	start := startOf(f.Began, cs)

@@ -92,6 +92,9 @@ func AttemptText(a *history.Attempt) string {
 	if a.ReplacedPods > 0 {
 		text += fmt.Sprintf("; only %d of its pods, the others ran on", a.ReplacedPods)
 	}
+	if a.RestartedPods > 0 {
+		text += fmt.Sprintf("; its %d pods restarted in place", a.RestartedPods)
+	}
 	return text
 }
 
