@@ -75,6 +75,8 @@ type agentRun struct {
 	AgentFacts
 	claim             *int32
 	lifted, restarted bool
+	// ended: it has, to have its pod restart, so that nothing else happens to that.
+	ended bool
 }
 
 // step has the agent of a container that runs say in which attempt it is, and reports whether it ends to have its pod
@@ -114,6 +116,7 @@ func (r *agentRun) watch(
 	cs *corev1.ContainerStatus,
 ) (wake time.Time, done bool) {
 	if cs.State.Terminated != nil {
+		r.ended = true
 		return time.Time{}, false
 	}
 	if cs.State.Running == nil {
@@ -122,7 +125,7 @@ func (r *agentRun) watch(
 		cs.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(f.Now)}}
 	}
 	ends, lets := r.step(f, cs)
-	if ends {
+	if r.ended = ends; ends {
 		end(f, a, a.agent.exit, cs)
 		return time.Time{}, false
 	}

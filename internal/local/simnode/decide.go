@@ -133,7 +133,7 @@ func advance(f Facts, s script, agent *agentRun, st *corev1.PodStatus) time.Time
 	inits := f
 	inits.Hosts = Hosts{} // only what the pod is for needs them
 	wake, initialized := advanceInit(inits, s, agent, st)
-	if isTerminal(st.Phase) {
+	if isTerminal(st.Phase) || agent.ended {
 		return time.Time{}
 	}
 	st.Phase = corev1.PodPending
