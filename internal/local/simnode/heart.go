@@ -43,7 +43,9 @@ func (s *simulator) self(n *corev1.Node, now time.Time) *corev1.Node {
 	self := s.fleet.Node(i, now)
 	if !ok || i >= s.fleet.Count {
 		// It was made up elsewhere, and says what it has.
-		self = &corev1.Node{Status: corev1.NodeStatus{Addresses: addresses(n.Name), NodeInfo: nodeInfo(n.Name)}}
+		self = &corev1.Node{Status: corev1.NodeStatus{
+			Addresses: addresses(n.Name), NodeInfo: nodeInfo(n.Name), DeclaredFeatures: declaredFeatures(),
+		}}
 	}
 	if s.port != 0 {
 		self.Status.Addresses = append(
