@@ -52,7 +52,7 @@ func troubleSeen(ctx context.Context, c client.Reader) func(*corev1.Pod) core.No
 
 // attemptsWithin are those that cost no quota.
 func (p *JobObjects) attemptsWithin() history.Attempts {
-	if r := p.recovery(); r != nil {
+	if r := p.Recovery; r != nil {
 		return r.Attempts
 	}
 	if p.AppWrapper != nil {

@@ -38,8 +38,16 @@ type leaver struct {
 	// pod as it was when it failed, as far as that was seen, and member it is of.
 	pod    *corev1.Pod
 	member int
-	// pods is how many there are that say a round.
-	pods int32
+	// stay is how many pods restart where they are, and made how many were made anew in place of others.
+	stay, made int32
+}
+
+// told says in words what follows for all pods.
+func (x *leaver) told() string {
+	if x.made > 0 {
+		return fmt.Sprintf("%d pods restart in place, and %d was made anew", x.stay, x.made)
+	}
+	return fmt.Sprintf("%d pods restart in place", x.stay)
 }
 
 // listen takes in which rounds the pods of members say that they are in.
@@ -48,7 +56,7 @@ func (r *reconciler) listen(ctx context.Context, l *look) error {
 	if l.plan.InPlace == nil || keys == nil || l.plan.Suspended || l.kept.Outcome != podplan.Open {
 		return nil
 	}
-	told := int32(0)
+	told, made := int32(0), int32(0)
 	for i := range l.members {
 		if l.members[i].kind == nil || l.seen[i].Attempt < l.kept.Attempt {
 			continue
@@ -58,7 +66,8 @@ func (r *reconciler) listen(ctx context.Context, l *look) error {
 			client.MatchingFields{Index: string(l.members[i].GetUID())}, client.UnsafeDisableDeepCopy); err != nil {
 			return fmt.Errorf("list pods of %s: %w", l.members[i].GetName(), err)
 		}
-		told += l.hear(i, pods.Items, keys.Round)
+		n, anew := l.hear(i, pods.Items, keys.Round)
+		told, made = told+n, made+anew
 	}
 	if l.left != nil {
 		exits := r.exits.of(client.ObjectKeyFromObject(l.job))
@@ -67,14 +76,15 @@ func (r *reconciler) listen(ctx context.Context, l *look) error {
 				l.leaves(&leaver{pod: exits[id], member: i})
 			}
 		}
-		l.left.pods = told
+		l.left.stay, l.left.made = told-made, made
 		l.seen[l.left.member].InRound.Why = "pod " + l.left.pod.Name + " " + whyLeft(l.left.pod)
 	}
 	return nil
 }
 
-// hear takes in what the pods of a member say, and returns how many say anything.
-func (l *look) hear(i int, pods []corev1.Pod, key string) (told int32) {
+// hear takes in what the pods of a member say. It returns how many say anything, and how many of these left the round that
+// all were in by being made anew.
+func (l *look) hear(i int, pods []corev1.Pod, key string) (told, made int32) {
 	rounds := &l.kept.Rounds
 	for k := range pods {
 		p := &pods[k]
@@ -92,9 +102,19 @@ func (l *look) hear(i int, pods []corev1.Pod, key string) (told int32) {
 		l.seen[i].InRound.Rounds = append(l.seen[i].InRound.Rounds, int32(n))
 		if rounds.Begun && rounds.Next == rounds.Current && int32(n) == rounds.Current+1 {
 			l.leaves(&leaver{pod: p, member: i})
+			if !restarted(p) {
+				made++
+			}
 		}
 	}
-	return told
+	return told, made
+}
+
+// restarted reports whether a container of a pod was started again.
+func restarted(p *corev1.Pod) bool {
+	again := func(s corev1.ContainerStatus) bool { return s.RestartCount > 0 }
+	return slices.ContainsFunc(p.Status.InitContainerStatuses, again) ||
+		slices.ContainsFunc(p.Status.ContainerStatuses, again)
 }
 
 // leaves notes who left first: of whom it is known that it failed, the first to fail.
@@ -110,7 +130,10 @@ func (l *look) leaves(x *leaver) {
 // whyLeft says how a pod failed that left a round.
 func whyLeft(p *corev1.Pod) string {
 	container, t := view.Culprit(p)
+	disruption := view.EvidenceOf(p, core.NodeFine).Disruption
 	switch {
+	case disruption != "":
+		return "had to leave node " + p.Spec.NodeName + ": " + disruption
 	case t != nil:
 		return fmt.Sprintf("failed: container %s exited with code %d", container, t.ExitCode)
 	case p.Status.Reason != "":
@@ -121,7 +144,7 @@ func whyLeft(p *corev1.Pod) string {
 
 // endedInPlace are the attempts of a job whose pods are told to begin anew in place.
 func (r *reconciler) endedInPlace(ctx context.Context, l *look, m *podplan.Memory) (history.Attempts, error) {
-	a := history.Attempt{Start: metav1.NewTime(l.kept.Started), RestartedPods: l.left.pods} // GPUs are the admission's
+	a := history.Attempt{Start: metav1.NewTime(l.kept.Started), RestartedPods: l.left.stay} // GPUs are the admission's
 	pods, err := r.ran(ctx, l)
 	if err != nil {
 		return l.attempts, err
@@ -137,7 +160,7 @@ func (r *reconciler) endedInPlace(ctx context.Context, l *look, m *podplan.Memor
 	if err != nil {
 		return l.attempts, err
 	}
-	message := fmt.Sprintf("%d pods restart in place: no Job failed, and they keep their nodes and quota", l.left.pods)
+	message := l.left.told() + ": no Job failed; they keep nodes and quota"
 	view.FailPods(&a, l.now, l.left.pod, nil, trouble, message)
 	view.NoteCheckpoint(&a, l.job, l.now)
 	for _, p := range pods {
@@ -171,7 +194,7 @@ func (r *reconciler) tellRounds(l *look, m *podplan.Memory) {
 		}
 	case m.Rounds.Over > before.Over && l.left != nil:
 		r.event(l.job, corev1.EventTypeNormal, restartedInPlace, fmt.Sprintf(
-			"%d pods restart in place, attempt %d: %s", l.left.pods, m.Rounds.Next, l.seen[l.left.member].InRound.Why))
+			"%s, attempt %d: %s", l.left.told(), m.Rounds.Next, l.seen[l.left.member].InRound.Why))
 	}
 	if m.Rounds.Current > l.kept.Rounds.Current {
 		r.exits.forget(client.ObjectKeyFromObject(l.job))

@@ -197,6 +197,10 @@ func TestPodsRestartInPlace(t *testing.T) {
 		was := failed.DeepCopy()
 		exited(139)(failed)
 		failed.Status.ContainerStatuses[0].Name = "c"
+		was.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", RestartCount: 1}}
+		if err := w.c.Status().Update(t.Context(), was.DeepCopy()); err != nil {
+			t.Fatal(err)
+		}
 		queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 		w.r.inRounds(w.r.kind.Running.Operated.Rounds).
 			Update(t.Context(), event.UpdateEvent{ObjectOld: was, ObjectNew: failed}, queue)
