@@ -375,7 +375,7 @@ func divided(whole, within []history.Attempt, now time.Time) []history.Attempt {
 // followed reports whether the whole job was stopped or begun anew for what some of its pods were to be
 // replaced for. Those that restart in place wait for the pod that is made anew.
 func followed(part *history.Attempt, all []history.Attempt) bool {
-	const soon, waited = 5 * time.Second, 5 * time.Minute
+	const soon, waited = 5 * time.Second, 10 * time.Minute
 	return slices.ContainsFunc(all, func(a history.Attempt) bool {
 		if a.ReplacedPods > 0 || a.End == nil || len(a.FailedNodes) == 0 {
 			return false

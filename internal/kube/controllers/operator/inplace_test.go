@@ -256,18 +256,18 @@ func TestWhatDoesNotComeBackIsMadeAnew(t *testing.T) {
 	w := newRounds(t, 1)
 	w.says(1, "1")
 	w.run()
-	w.clock.SetTime(w.clock.Now().Add(5 * time.Minute))
+	w.clock.SetTime(w.clock.Now().Add(10 * time.Minute))
 	w.run()
 	expect(t, "the limit is 1", w.status(), "0 0 0 Failed")
 
 	w = newRounds(t, 5)
 	w.says(1, "1")
 	w.run()
-	w.clock.SetTime(w.clock.Now().Add(5 * time.Minute))
+	w.clock.SetTime(w.clock.Now().Add(10 * time.Minute))
 	w.run()
 	expect(t, "too late", w.status(), "0 0 1 ")
 	all := w.recovery().Attempts.Attempts
-	if len(all) != 2 || all[1].Reason != lateInPlace || !strings.Contains(all[1].Message, "not all pods came back in place within 5m0s") {
+	if len(all) != 2 || all[1].Reason != lateInPlace || !strings.Contains(all[1].Message, "not all pods came back in place within 10m0s") {
 		t.Errorf("its record says %+v", all)
 	}
 	if said := w.events(); !strings.Contains(said, notInPlace) {

@@ -15,9 +15,9 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
-// comeBack is how long pods may take to restart in place before all Jobs are made anew: a node that died is noticed and
-// its pod is made anew on another within that.
-const comeBack = 5 * time.Minute
+// comeBack is how long pods may take to restart in place before all Jobs are made anew. That a node has died is believed
+// after nearly six minutes, and then its pod is made anew on another.
+const comeBack = 10 * time.Minute
 
 // asksInPlace reports whether a JobSet asks for restarts in place.
 func (r *reading) asksInPlace() bool {
