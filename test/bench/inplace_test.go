@@ -174,7 +174,11 @@ func runs(p *corev1.Pod) int32 { return p.Status.ContainerStatuses[0].RestartCou
 // workers is a JobSet of one role.
 func workers(name string) *jobset.JobSet {
 	return &jobset.JobSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: name, Labels: map[string]string{kueue.QueueNameLabel: queue}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: team,
+			Name:      name,
+			Labels:    map[string]string{kueue.QueueNameLabel: queue},
+		},
 		Spec: jobset.JobSetSpec{
 			FailurePolicy: &jobset.FailurePolicy{MaxRestarts: 100},
 			ReplicatedJobs: []jobset.ReplicatedJob{{
@@ -217,7 +221,10 @@ func restartsInPlace(js *jobset.JobSet) *corev1.PodSpec {
 // agentVariables are what an agent is told.
 func agentVariables() []corev1.EnvVar {
 	of := func(name, path string) corev1.EnvVar {
-		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
+		return corev1.EnvVar{
+			Name:      name,
+			ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}},
+		}
 	}
 	return []corev1.EnvVar{
 		of("JOBSET_NAME", "metadata.labels['"+jobset.JobSetNameKey+"']"), of("POD_NAME", "metadata.name"),

@@ -439,9 +439,14 @@ func TestJobSetsRestartInPlace(t *testing.T) {
   env: [{name: WORKER_COMMAND, value: sleep infinity}, {name: JOBSET_NAME, value: stays}], restartPolicy: Never,
   restartPolicyRules: [{action: RestartAllContainers, exitCodes: {operator: NotIn, values: [0]}}],
   resources: {limits: {nvidia.com/gpu: 1, cpu: 1, memory: 1Gi}}}]}}`
-	create(t, alice, jobSetManifest("stays", "failurePolicy: {maxRestarts: 1, restartStrategy: InPlaceRestart}, "+
-		"replicatedJobs: [{name: w, template: {spec: {parallelism: 3, completions: 3, backoffLimit: 2147483647, "+
-		"podReplacementPolicy: Failed, "+pod+"}}}]"), "blue")
+	create(
+		t,
+		alice,
+		jobSetManifest("stays", "failurePolicy: {maxRestarts: 1, restartStrategy: InPlaceRestart}, "+
+			"replicatedJobs: [{name: w, template: {spec: {parallelism: 3, completions: 3, backoffLimit: 2147483647, "+
+			"podReplacementPolicy: Failed, "+pod+"}}}]"),
+		"blue",
+	)
 	comes := func(n int32) {
 		t.Helper()
 		eventually(t, fmt.Sprintf("all pods come to attempt %d", n), func() string {

@@ -175,7 +175,8 @@ func first(seen []Seen, m *Memory) int {
 	out := -1
 	for i := range seen {
 		s := &seen[i]
-		if s.InRound.Why != "" && s.Attempt >= m.Attempt && !s.Leaving && (out < 0 || seen[out].InRound.Failure == nil) {
+		if s.InRound.Why != "" && s.Attempt >= m.Attempt && !s.Leaving &&
+			(out < 0 || seen[out].InRound.Failure == nil) {
 			out = i
 		}
 	}

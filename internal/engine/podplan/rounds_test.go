@@ -13,7 +13,10 @@ import (
 // roundPlan is a job of one member whose pods restart in place.
 func roundPlan(pods, retries int32) *Plan {
 	return &Plan{
-		Roles: []Role{{Name: "w", Count: 1, Holds: true, Member: "w-{index}", OnFailure: RestartJob}}, Retries: &retries,
+		Roles: []Role{
+			{Name: "w", Count: 1, Holds: true, Member: "w-{index}", OnFailure: RestartJob},
+		},
+		Retries: &retries,
 		Success: Success{{Roles: []string{"w"}}},
 		InPlace: &InPlace{Pods: pods, Patience: 5 * time.Minute},
 	}
@@ -89,7 +92,11 @@ func TestRestartsInPlaceCount(t *testing.T) {
 		return seen
 	}
 	m := Memory{Started: now, Failures: 1, Rounds: Rounds{Begun: true, Failures: 1}}
-	if next := roundPlan(3, 3).Next(fault(nil), &m, now); next.Memory.Outcome != Open || next.Memory.Rounds.Failures != 2 {
+	if next := roundPlan(
+		3,
+		3,
+	).Next(fault(nil), &m, now); next.Memory.Outcome != Open ||
+		next.Memory.Rounds.Failures != 2 {
 		t.Errorf("below the limit: %+v", next.Memory)
 	}
 	over := roundPlan(3, 2).Next(fault(nil), &m, now).Memory
@@ -170,7 +177,8 @@ func TestRoundsComeToAnEndWhateverHappens(t *testing.T) {
 			w.step(false)
 		}
 		m := &w.kept.Rounds
-		if !m.Begun || m.Current != m.Next || slices.ContainsFunc(w.pods, func(a agent) bool { return a.round != m.Current }) {
+		if !m.Begun || m.Current != m.Next ||
+			slices.ContainsFunc(w.pods, func(a agent) bool { return a.round != m.Current }) {
 			t.Fatalf("seed %d: they came to %+v, pods %+v", seed, *m, w.pods)
 		}
 		if int(m.Failures) > w.faults {

@@ -272,7 +272,9 @@ func restartAll(st *corev1.PodStatus, now time.Time) bool {
 		return false
 	}
 	set(st, corev1.PodCondition{
-		Type: corev1.AllContainersRestarting, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(now),
+		Type:               corev1.AllContainersRestarting,
+		Status:             corev1.ConditionFalse,
+		LastTransitionTime: metav1.NewTime(now),
 	})
 	for _, all := range [][]corev1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses} {
 		for i := range all {

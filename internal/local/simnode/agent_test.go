@@ -94,7 +94,8 @@ func TestAgentsRestartTheirPods(t *testing.T) {
 			if *p.facts.Claimed != 1 || worker().RestartCount != 1 || works() || p.Status.Phase == corev1.PodFailed {
 				t.Fatalf("after a crash it is %+v: %+v", p.facts, p.Status)
 			}
-			if last := worker().LastTerminationState.Terminated; last == nil || last.Reason != restartingAll || last.ExitCode != 137 {
+			if last := worker().LastTerminationState.Terminated; last == nil || last.Reason != restartingAll ||
+				last.ExitCode != 137 {
 				t.Errorf("it says of its end %+v", last)
 			}
 			if restartsAll(&p.Status) {
@@ -128,7 +129,8 @@ func TestAllContainersRestartIsToldFirst(t *testing.T) {
 	}
 	p.Status = *v.Status
 	p.Status = *Decide(Facts{Pod: p, Now: at(5), Scale: 1}).Status
-	if c := p.Status.ContainerStatuses[0]; c.State.Running == nil || c.RestartCount != 1 || restartsAll(&p.Status) {
+	if c := p.Status.ContainerStatuses[0]; c.State.Running == nil || c.RestartCount != 1 ||
+		restartsAll(&p.Status) {
 		t.Fatalf("then it is %+v", p.Status)
 	}
 }

@@ -130,7 +130,16 @@ func read(pod *corev1.Pod, scale float64) (script, error) {
 		if exits {
 			e = code
 		}
-		s.acts[c.Name] = act{runs: scaled(d, scale), exit: e, fails: which, agent: agent, crashes: crashes, crash: crash}.of(c)
+		s.acts[c.Name] = act{
+			runs:    scaled(d, scale),
+			exit:    e,
+			fails:   which,
+			agent:   agent,
+			crashes: crashes,
+			crash:   crash,
+		}.of(
+			c,
+		)
 	}
 	if v, ok := pod.Annotations[AnnotationStopAfter]; ok {
 		if s.stop, err = time.ParseDuration(v); err != nil || s.stop < 0 {

@@ -139,13 +139,15 @@ func (s *simulator) watch() error {
 			return fmt.Errorf("watch: %w", err)
 		}
 	}
-	err = s.pods.AddIndexers(cache.Indexers{byHost: hostIndex, byJobSet: jobSetIndex, byNode: func(o any) ([]string, error) {
-		p, ok := o.(*corev1.Pod)
-		if !ok {
-			return nil, nil
-		}
-		return []string{p.Spec.NodeName}, nil
-	}})
+	err = s.pods.AddIndexers(
+		cache.Indexers{byHost: hostIndex, byJobSet: jobSetIndex, byNode: func(o any) ([]string, error) {
+			p, ok := o.(*corev1.Pod)
+			if !ok {
+				return nil, nil
+			}
+			return []string{p.Spec.NodeName}, nil
+		}},
+	)
 	if err != nil {
 		return fmt.Errorf("index pods: %w", err)
 	}

@@ -206,7 +206,10 @@ func (e *Explanation) inPlace(p JobObjects) {
 		e.say("%s", text)
 	}
 	if r.Since != nil {
-		e.say("They have been at it for %s: if one does not come back in time, all are made anew", p.ago(r.Since.Time))
+		e.say(
+			"They have been at it for %s: if one does not come back in time, all are made anew",
+			p.ago(r.Since.Time),
+		)
 	}
 }
 

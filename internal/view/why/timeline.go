@@ -242,8 +242,14 @@ func (t *timeline) podsSaid(j *view.Standing) {
 			if last := s.LastTerminationState.Terminated; last != nil && last.Reason == allRestarted {
 				if r := s.State.Running; r != nil {
 					if restarted++; restarted <= mostPods {
-						t.add(t.by(m.Pod, r.StartedAt.Time), Restarts, "%s was restarted in place%s, all its containers (%s so far)",
-							m.Name(), onNode(m.Pod), words.Times(s.RestartCount))
+						t.add(
+							t.by(m.Pod, r.StartedAt.Time),
+							Restarts,
+							"%s was restarted in place%s, all its containers (%s so far)",
+							m.Name(),
+							onNode(m.Pod),
+							words.Times(s.RestartCount),
+						)
 					}
 				}
 				continue

@@ -91,7 +91,8 @@ func (l *look) hear(i int, pods []corev1.Pod, key string) (told, made int32) {
 		if p.Status.Phase == corev1.PodSucceeded {
 			l.seen[i].InRound.Done++
 		}
-		if p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
+		if p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodFailed ||
+			p.Status.Phase == corev1.PodSucceeded {
 			continue
 		}
 		n, err := strconv.ParseInt(p.Annotations[key], 10, 32)
@@ -144,7 +145,10 @@ func whyLeft(p *corev1.Pod) string {
 
 // endedInPlace are the attempts of a job whose pods are told to begin anew in place.
 func (r *reconciler) endedInPlace(ctx context.Context, l *look, m *podplan.Memory) (history.Attempts, error) {
-	a := history.Attempt{Start: metav1.NewTime(l.kept.Started), RestartedPods: l.left.stay} // GPUs are the admission's
+	a := history.Attempt{
+		Start:         metav1.NewTime(l.kept.Started),
+		RestartedPods: l.left.stay,
+	} // GPUs are the admission's
 	pods, err := r.ran(ctx, l)
 	if err != nil {
 		return l.attempts, err

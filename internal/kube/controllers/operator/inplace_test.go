@@ -48,10 +48,16 @@ func newRounds(t *testing.T, retries int32) *rounds {
 			ReplicatedJobs: []jobset.ReplicatedJob{{Name: "w", Template: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{
 				Parallelism: new(int32(3)), Completions: new(int32(3)), BackoffLimit: new(int32(math.MaxInt32)),
 				PodReplacementPolicy: new(batchv1.Failed),
-				Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
-					Name: "c", Image: "i", RestartPolicy: new(corev1.ContainerRestartPolicyNever),
-					RestartPolicyRules: []corev1.ContainerRestartRule{{Action: corev1.ContainerRestartRuleActionRestartAllContainers}},
-				}}}},
+				Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{
+					{
+						Name:          "c",
+						Image:         "i",
+						RestartPolicy: new(corev1.ContainerRestartPolicyNever),
+						RestartPolicyRules: []corev1.ContainerRestartRule{
+							{Action: corev1.ContainerRestartRuleActionRestartAllContainers},
+						},
+					},
+				}}},
 			}}}},
 		},
 	}
@@ -62,7 +68,8 @@ func newRounds(t *testing.T, retries int32) *rounds {
 		WithObjects(js, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "lab"}}).
 		WithStatusSubresource(&jobset.JobSet{}, &batchv1.Job{}).
 		WithIndex(&corev1.Pod{}, Index, IndexOwned).WithIndex(&corev1.Service{}, Index, IndexOwned).
-		WithIndex(&batchv1.Job{}, Index, IndexOwned).WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).
+		WithIndex(&batchv1.Job{}, Index, IndexOwned).
+		WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).
 		WithIndex(&corev1.Pod{}, foreign.Index, foreign.IndexImages(nil)).Build()
 	w.anew()
 	w.run()
@@ -91,7 +98,10 @@ func (w *rounds) run() {
 func (w *rounds) step() {
 	w.t.Helper()
 	w.clock.SetTime(w.clock.Now().Add(time.Second))
-	if _, err := w.r.Reconcile(w.t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "lab", Name: "x"}}); err != nil {
+	if _, err := w.r.Reconcile(
+		w.t.Context(),
+		reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "lab", Name: "x"}},
+	); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -191,7 +201,11 @@ func TestPodsRestartInPlace(t *testing.T) {
 		expect(t, "together", w.status(), "0 - 0 ")
 		before := w.job().ResourceVersion
 		failed := &corev1.Pod{}
-		if err := w.c.Get(t.Context(), types.NamespacedName{Namespace: "lab", Name: "x-w-0-1"}, failed); err != nil {
+		if err := w.c.Get(
+			t.Context(),
+			types.NamespacedName{Namespace: "lab", Name: "x-w-0-1"},
+			failed,
+		); err != nil {
 			t.Fatal(err)
 		}
 		was := failed.DeepCopy()
@@ -201,7 +215,9 @@ func TestPodsRestartInPlace(t *testing.T) {
 		if err := w.c.Status().Update(t.Context(), was.DeepCopy()); err != nil {
 			t.Fatal(err)
 		}
-		queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+		queue := workqueue.NewTypedRateLimitingQueue(
+			workqueue.DefaultTypedControllerRateLimiter[reconcile.Request](),
+		)
 		w.r.inRounds(w.r.kind.Running.Operated.Rounds).
 			Update(t.Context(), event.UpdateEvent{ObjectOld: was, ObjectNew: failed}, queue)
 		if queue.Len() != 1 {
@@ -226,11 +242,15 @@ func TestPodsRestartInPlace(t *testing.T) {
 		}
 		a := r.Attempts.Attempts[0]
 		if a.Pod != "x-w-0-1" || *a.ExitCode != 139 || a.Category != "Crash" || a.RestartedPods != 3 || a.NodeCount != 3 ||
-			a.ReplacedPods != 0 || !strings.Contains(a.Message, "3 pods restart in place: no Job failed") {
+			a.ReplacedPods != 0 ||
+			!strings.Contains(a.Message, "3 pods restart in place: no Job failed") {
 			t.Errorf("its record says %+v", a)
 		}
 		if said := w.events(); strings.Count(said, restartedInPlace) != 1 ||
-			!strings.Contains(said, "3 pods restart in place, attempt 1: pod x-w-0-1 failed: container c exited with code 139") {
+			!strings.Contains(
+				said,
+				"3 pods restart in place, attempt 1: pod x-w-0-1 failed: container c exited with code 139",
+			) {
 			t.Errorf("it says %s", said)
 		}
 		if w.job().ResourceVersion != before {
@@ -267,7 +287,8 @@ func TestWhatDoesNotComeBackIsMadeAnew(t *testing.T) {
 	w.run()
 	expect(t, "too late", w.status(), "0 0 1 ")
 	all := w.recovery().Attempts.Attempts
-	if len(all) != 2 || all[1].Reason != lateInPlace || !strings.Contains(all[1].Message, "not all pods came back in place within 10m0s") {
+	if len(all) != 2 || all[1].Reason != lateInPlace ||
+		!strings.Contains(all[1].Message, "not all pods came back in place within 10m0s") {
 		t.Errorf("its record says %+v", all)
 	}
 	if said := w.events(); !strings.Contains(said, notInPlace) {
@@ -286,7 +307,8 @@ func TestWhatDoesNotComeBackIsMadeAnew(t *testing.T) {
 	w.says(1, "1")
 	w.run()
 	expect(t, "one has succeeded", w.status(), "0 - 1 ")
-	if all := w.recovery().Attempts.Attempts; len(all) != 1 || !slices.Contains([]string{podsSucceeded}, all[0].Reason) {
+	if all := w.recovery().Attempts.Attempts; len(all) != 1 ||
+		!slices.Contains([]string{podsSucceeded}, all[0].Reason) {
 		t.Errorf("its record says %+v", all)
 	}
 }

@@ -44,14 +44,18 @@ func (r *reading) checkInPlace(at *field.Path) field.ErrorList {
 	}
 	var errs field.ErrorList
 	if r.js.Spec.StartupPolicy.StartupPolicyOrder == api.InOrder {
-		errs = append(errs, field.Forbidden(at.Child("startupPolicy", "startupPolicyOrder"),
-			"with restartStrategy InPlaceRestart no worker runs before all pods are there: use AnyOrder, or another strategy"))
+		errs = append(errs, field.Forbidden(
+			at.Child("startupPolicy", "startupPolicyOrder"),
+			"with restartStrategy InPlaceRestart no worker runs before all pods are there: use AnyOrder, or another strategy",
+		))
 	}
 	for i := range r.roles {
 		x, on := &r.roles[i], at.Child("replicatedJobs").Index(i)
 		if len(x.DependsOn) > 0 {
-			errs = append(errs, field.Forbidden(on.Child("dependsOn"),
-				"with restartStrategy InPlaceRestart no worker runs before all pods are there: remove it, or use another strategy"))
+			errs = append(errs, field.Forbidden(
+				on.Child("dependsOn"),
+				"with restartStrategy InPlaceRestart no worker runs before all pods are there: remove it, or use another strategy",
+			))
 		}
 		errs = append(errs, checkJobInPlace(&x.Template.Spec, on.Child("template", "spec"))...)
 	}
@@ -63,7 +67,10 @@ func checkJobInPlace(s *batchv1.JobSpec, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	const why = "restartStrategy InPlaceRestart needs "
 	if n := s.BackoffLimit; n == nil || *n != math.MaxInt32 {
-		errs = append(errs, field.Invalid(at.Child("backoffLimit"), n, why+"2147483647, so that no Job fails with a pod"))
+		errs = append(
+			errs,
+			field.Invalid(at.Child("backoffLimit"), n, why+"2147483647, so that no Job fails with a pod"),
+		)
 	}
 	if is := s.PodReplacementPolicy; is == nil || *is != batchv1.Failed {
 		errs = append(errs, field.Invalid(at.Child("podReplacementPolicy"), ptr.Deref(is, ""),
