@@ -9,7 +9,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -427,74 +426,6 @@ func TestJobSetInAppWrapper(t *testing.T) {
 	create(t, user(t, "alice"), wrap(inner), "blue")
 	eventually(t, "all its pods run", setRuns(t, "inner", 3))
 	eventually(t, "it succeeds", inPhase(t, string(aw.AppWrapperSucceeded), "blue", "wrapped"))
-	awaitEmpty(t, "blue")
-}
-
-// TestJobSetsRestartInPlace: a worker that fails has all of them begin anew in their pods, on their nodes, and a pod that is
-// lost is made anew while the others do, also if the controller is killed meanwhile. Both are told, with why.
-func TestJobSetsRestartInPlace(t *testing.T) {
-	awaitEmpty(t, "blue")
-	admin, alice := user(t, ""), user(t, "alice")
-	pod := `template: {spec: {terminationGracePeriodSeconds: 0, restartPolicy: Never, containers: [{name: worker, image: agent,
-  env: [{name: WORKER_COMMAND, value: sleep infinity}, {name: JOBSET_NAME, value: stays}], restartPolicy: Never,
-  restartPolicyRules: [{action: RestartAllContainers, exitCodes: {operator: NotIn, values: [0]}}],
-  resources: {limits: {nvidia.com/gpu: 1, cpu: 1, memory: 1Gi}}}]}}`
-	create(
-		t,
-		alice,
-		jobSetManifest("stays", "failurePolicy: {maxRestarts: 1, restartStrategy: InPlaceRestart}, "+
-			"replicatedJobs: [{name: w, template: {spec: {parallelism: 3, completions: 3, backoffLimit: 2147483647, "+
-			"podReplacementPolicy: Failed, "+pod+"}}}]"),
-		"blue",
-	)
-	comes := func(n int32) {
-		t.Helper()
-		eventually(t, fmt.Sprintf("all pods come to attempt %d", n), func() string {
-			if is := jobSet(t, "stays").Status; ptr.Deref(is.CurrentInPlaceRestartAttempt, -1) != n {
-				return fmt.Sprintf("it says %+v", is)
-			}
-			return setRuns(t, "stays", 3)()
-		})
-	}
-	comes(0)
-	where := func() map[types.UID]string {
-		out := map[types.UID]string{}
-		for _, p := range podsOfSet(t, "stays") {
-			out[p.UID] = p.Spec.NodeName
-		}
-		return out
-	}
-	before, first := where(), podsOfSet(t, "stays")[0]
-	act(t, admin, &first, map[string]string{"mlbatch.dev/crash-run": "1", "mlbatch.dev/exit-code": "139"})
-	killController(t)
-	comes(1)
-	if after := where(); !equality.Semantic.DeepEqual(before, after) {
-		t.Errorf("pods were %v, and are %v", before, after)
-	}
-	lost := podsOfSet(t, "stays")[1]
-	if err := admin.SubResource("eviction").Create(t.Context(), &lost, &policyv1.Eviction{}); err != nil {
-		t.Fatal(err)
-	}
-	comes(2)
-	after := where()
-	delete(before, lost.UID)
-	for uid, node := range before {
-		if after[uid] != node {
-			t.Errorf("of pods that stay there are %v, want those of %v", after, before)
-		}
-	}
-	if js := jobSet(t, "stays"); js.Status.Restarts != 0 || js.Status.TerminalState != "" {
-		t.Errorf("Jobs were made anew: %+v", js.Status)
-	}
-	out, err := cluster.Run(t.Context(), "why", "-n", "blue", "--as", "alice", "stays")
-	if said := strings.Join(strings.Fields(out), " "); err != nil ||
-		!strings.Contains(said, "Its pods restarted together in place 2 times: no Job had failed") ||
-		!strings.Contains(said, "1 of 2 counted against no limit") {
-		t.Errorf("why says, %v:\n%s", err, out)
-	}
-	if err := alice.Delete(t.Context(), jobSet(t, "stays")); err != nil {
-		t.Fatal(err)
-	}
 	awaitEmpty(t, "blue")
 }
 
