@@ -393,12 +393,15 @@ func divided(whole, within []history.Attempt, now time.Time) []history.Attempt {
 }
 
 // followed reports whether the whole job was stopped or begun anew for what some of its pods were to be
-// replaced for.
+// replaced for. Those that restart in place wait for the pod that is made anew.
 func followed(part *history.Attempt, all []history.Attempt) bool {
-	const soon = 5 * time.Second
+	const soon, waited = 5 * time.Second, 10 * time.Minute
 	return slices.ContainsFunc(all, func(a history.Attempt) bool {
-		return part.End != nil && a.ReplacedPods == 0 && a.End != nil && len(a.FailedNodes) > 0 &&
-			a.End.Sub(part.End.Time).Abs() <= soon &&
+		if part.End == nil || a.ReplacedPods > 0 || a.End == nil || len(a.FailedNodes) == 0 {
+			return false
+		}
+		after := a.End.Sub(part.End.Time)
+		return (after.Abs() <= soon || a.RestartedPods > 0 && after > 0 && after <= waited) &&
 			slices.Equal(a.FailedNodes, part.FailedNodes)
 	})
 }

@@ -88,6 +88,7 @@ func attemptText(a *history.Attempt) string {
 	}
 	pair("failed", strings.Join(a.FailedNodes, ","))
 	pair("replaced", strconv.Itoa(int(a.ReplacedPods)))
+	pair("restarted", strconv.Itoa(int(a.RestartedPods)))
 	pair("pod", a.Pod)
 	number("rank", a.Rank)
 	number("exit", a.ExitCode)
@@ -176,6 +177,8 @@ func readPair(a *history.Attempt, key, value string) {
 		a.FailedNodes = readNames(value)
 	case "replaced":
 		a.ReplacedPods = int32(readNumber(value, 32)) //nolint:gosec // it was read so
+	case "restarted":
+		a.RestartedPods = int32(readNumber(value, 32)) //nolint:gosec // it was read so
 	case "pod":
 		if names.MatchString(value) {
 			a.Pod = value

@@ -438,7 +438,7 @@ func TestJobSetsThatAreRefused(t *testing.T) {
 		"no image":         {jobSetManifest("x", "replicatedJobs: [{name: a, template: {spec: {template: {spec: {containers: [{name: c}]}}}}}]"), "spec.replicatedJobs[0].template.spec.template.spec.containers[0].image: Required value"},
 		"order":            {jobSetManifest("x", "replicatedJobs: [{name: a, dependsOn: [{name: b, status: Ready}], template: {spec: {"+pod+"}}}, {name: b, template: {spec: {"+pod+"}}}]"), "put b before a"},
 		"long name":        {jobSetManifest(strings.Repeat("x", 50), "replicatedJobs: [{name: workers, template: {spec: {"+pod+"}}}]"), "use a shorter name"},
-		"restart in place": {jobSetManifest("x", "failurePolicy: {restartStrategy: InPlaceRestart}, replicatedJobs: [{name: a, template: {spec: {"+pod+"}}}]"), "use Recreate or BlockingRecreate"},
+		"restart in place": {jobSetManifest("x", "failurePolicy: {restartStrategy: InPlaceRestart}, replicatedJobs: [{name: a, template: {spec: {"+pod+"}}}]"), "needs an agent in each pod"},
 	} {
 		if _, err := tryCreate(
 			t,

@@ -57,6 +57,12 @@ type Attempt struct {
 	// +optional
 	ReplacedPods int32 `json:"replacedPods,omitempty"`
 
+	// restartedPods is how many pods began anew in place after it, on their nodes and without being made anew; absent if
+	// they did not.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	RestartedPods int32 `json:"restartedPods,omitempty"`
+
 	// nodeCount is on how many nodes it ran, as far as that was planned or seen; nodes are the first of them.
 	// +kubebuilder:validation:Minimum=0
 	// +optional

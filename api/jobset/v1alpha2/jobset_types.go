@@ -169,17 +169,17 @@ const (
 	Recreate RestartStrategy = "Recreate"
 	// BlockingRecreate makes none before all are gone.
 	BlockingRecreate RestartStrategy = "BlockingRecreate"
-	// InPlaceRestart restarts containers instead.
+	// InPlaceRestart has all pods begin anew where they are, while no Job has failed; then it is Recreate.
 	InPlaceRestart RestartStrategy = "InPlaceRestart"
 )
 
 // FailurePolicy says what follows a Job that failed.
 type FailurePolicy struct {
-	// maxRestarts is how often all Jobs may be made anew.
+	// maxRestarts is how often all Jobs may be made anew, or all pods may begin anew in place.
 	// +optional
 	MaxRestarts int32 `json:"maxRestarts,omitempty"`
 
-	// restartStrategy is how: Recreate or BlockingRecreate. Left out it is Recreate.
+	// restartStrategy is how: Recreate, BlockingRecreate or InPlaceRestart. Left out it is Recreate.
 	// +kubebuilder:default=Recreate
 	// +optional
 	RestartStrategy RestartStrategy `json:"restartStrategy,omitempty"`
@@ -327,6 +327,16 @@ type JobSetStatus struct {
 	// terminalState is Completed or Failed once the JobSet has ended.
 	// +optional
 	TerminalState string `json:"terminalState,omitempty"`
+
+	// currentInPlaceRestartAttempt is the in-place restart attempt that all pods have come to: those that are in it let
+	// their workers run. It counts how often they began together, from 0. Absent before they first have.
+	// +optional
+	CurrentInPlaceRestartAttempt *int32 `json:"currentInPlaceRestartAttempt,omitempty"`
+
+	// previousInPlaceRestartAttempt is the last one that is over: pods that are in it, or in one before, restart in
+	// place. Absent before one is.
+	// +optional
+	PreviousInPlaceRestartAttempt *int32 `json:"previousInPlaceRestartAttempt,omitempty"`
 
 	// replicatedJobsStatus are counts of Jobs, by role.
 	// +listType=map

@@ -27,6 +27,11 @@ const (
 
 // Annotations of a JobSet, or of the Jobs of a role.
 const (
+	// InPlaceRestartAttemptKey is an annotation of pods: the in-place restart attempt that a pod's agent says it is in.
+	InPlaceRestartAttemptKey = "jobset.sigs.k8s.io/in-place-restart-attempt"
+	// DisableInPlaceRestartKey is an annotation of JobSets: with it, agents let workers run at once, and pods do not
+	// restart together in place.
+	DisableInPlaceRestartKey = "jobset.sigs.k8s.io/disable-in-place-restart"
 	// ExclusiveKey is a label of nodes: each Job has the nodes of one of its values to
 	// itself.
 	ExclusiveKey = "alpha.jobset.sigs.k8s.io/exclusive-topology"

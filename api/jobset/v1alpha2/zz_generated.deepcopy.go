@@ -230,6 +230,16 @@ func (in *JobSetStatus) DeepCopyInto(out *JobSetStatus) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.CurrentInPlaceRestartAttempt != nil {
+		in, out := &in.CurrentInPlaceRestartAttempt, &out.CurrentInPlaceRestartAttempt
+		*out = new(int32)
+		**out = **in
+	}
+	if in.PreviousInPlaceRestartAttempt != nil {
+		in, out := &in.PreviousInPlaceRestartAttempt, &out.PreviousInPlaceRestartAttempt
+		*out = new(int32)
+		**out = **in
+	}
 	if in.ReplicatedJobsStatus != nil {
 		in, out := &in.ReplicatedJobsStatus, &out.ReplicatedJobsStatus
 		*out = make([]ReplicatedJobStatus, len(*in))

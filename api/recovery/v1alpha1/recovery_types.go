@@ -80,6 +80,10 @@ type Recovery struct {
 	// +optional
 	LastFailureTime *metav1.Time `json:"lastFailureTime,omitempty"`
 
+	// inPlace is what is remembered of a job whose pods restart in place.
+	// +optional
+	InPlace *InPlace `json:"inPlace,omitempty"`
+
 	// done are the pods that succeeded. They stay done when they are removed.
 	// +listType=map
 	// +listMapKey=role
@@ -103,6 +107,32 @@ type Recovery struct {
 	// Attempts of the job that failed and cost it no quota, since all its pods were made anew, or
 	// some.
 	history.Attempts `json:",inline"`
+}
+
+// InPlace is what is remembered of a job whose pods restart in place.
+type InPlace struct {
+	// current is the in-place restart attempt that all pods have come to last.
+	// +optional
+	Current int32 `json:"current,omitempty"`
+
+	// next is the one that they are to come to; current, if they have.
+	// +optional
+	Next int32 `json:"next,omitempty"`
+
+	// previous is the last one in which pods are told to restart; absent if none is.
+	// +optional
+	Previous *int32 `json:"previous,omitempty"`
+
+	// since is when they were last told to come to next; absent if they were not.
+	// +optional
+	Since *metav1.Time `json:"since,omitempty"`
+
+	// failures counts restarts in place, and those whose pods did not come back in time; freeFailures those that count
+	// against no limit.
+	// +optional
+	Failures int32 `json:"failures,omitempty"`
+	// +optional
+	FreeFailures int32 `json:"freeFailures,omitempty"`
 }
 
 // Done are pods of a role that succeeded.

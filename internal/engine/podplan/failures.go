@@ -78,7 +78,7 @@ func (p *Plan) judge(r *Role, s *Seen, of int, m *Memory) failure {
 // consult takes in what the policy of retries says of a failure, if it says anything.
 func (p *Plan) consult(of *core.Failure, m *Memory, f *failure) {
 	earlier := p.Earlier
-	earlier.Retries = m.Failures
+	earlier.Retries = m.Failures + m.Rounds.Failures
 	next := p.Retry.Decide(earlier, *of)
 	switch {
 	case !next.Ruled && !of.Disrupts():
@@ -156,8 +156,7 @@ func (p *Plan) count(
 	now time.Time,
 ) (changed bool) {
 	if worst != nil { // it restarts the job, or it would have ended
-		m.Attempt++
-		m.Done, m.Counted = nil, nil
+		m.remade()
 		m.Rule, m.LastFailure = worst.name(), now
 		*worst.counter(m)++
 		return true
@@ -194,12 +193,13 @@ func (p *Plan) count(
 		}
 	}
 	m.Counted = append(there, more...)
+	p.leaveRound(m, now)
 	return true
 }
 
 // exceeded says which limit a job has exceeded; 0 if none.
 func (p *Plan) exceeded(seen []Seen, m *Memory, now time.Time) (why Reason, message string) {
-	failures := m.Failures
+	failures := m.Failures + m.Rounds.Failures
 	for i := range seen {
 		s := &seen[i]
 		r := p.Role(s.Role)

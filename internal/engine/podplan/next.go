@@ -38,8 +38,7 @@ func (p *Plan) Next(seen []Seen, kept *Memory, now time.Time) Actions {
 		return Actions{Memory: m, Changed: true}
 	}
 	if p.outdated(seen, &m) {
-		m.Attempt++
-		m.Done, m.Counted = nil, nil
+		m.remade()
 		return Actions{Memory: m, Changed: true}
 	}
 	failures := p.failures(seen, &m)
@@ -54,9 +53,21 @@ func (p *Plan) Next(seen []Seen, kept *Memory, now time.Time) Actions {
 	}
 	before := m
 	changed = p.count(seen, failures, worst, &m, now) || changed
+	if worst == nil {
+		moved, ended := p.rounds(seen, &m, now)
+		if changed = changed || moved; ended != "" {
+			return end(before, JobFailed, MemberFailed, ended, now)
+		}
+	}
 	if why, message := p.exceeded(seen, &m, now); why != 0 {
-		if worst != nil { // nothing begins anew
+		if worst != nil || m.Rounds != before.Rounds { // nothing begins anew
 			m.Attempt, m.Failures, m.Free, m.Done = before.Attempt, before.Failures, before.Free, before.Done
+			if i := first(seen, &before); m.Rounds != before.Rounds && i >= 0 {
+				message += "; the last: " + seen[i].InRound.Why
+			}
+			m.Rounds = before.Rounds
+		}
+		if worst != nil {
 			message += "; the last: " + p.told(&seen[worst.of], worst)
 		}
 		return end(m, JobFailed, why, message, now)
@@ -130,13 +141,17 @@ func (p *Plan) suspended(seen []Seen, m Memory) Actions {
 		}
 	}
 	failed := p.failedHeld(seen, &m)
+	if p.InPlace != nil && m.Rounds.Begun && (m.Rounds.Next == m.Rounds.Current || !m.Rounds.Since.IsZero()) {
+		s.Memory.Rounds.restart() // noted before its pods end: those that follow have not failed
+		s.Changed = true
+	}
 	switch {
 	case !left && !m.Started.IsZero():
 		s.Memory.Started, s.Memory.Counted = time.Time{}, append(there, failed...)
 		s.Memory.Done = p.lasting(m.Done)
 	case failed != nil:
 		s.Memory.Counted = append(slices.Clone(m.Counted), failed...)
-	default:
+	case !s.Changed:
 		return s
 	}
 	s.Changed, s.Delete, s.Hold = true, nil, nil
@@ -263,6 +278,9 @@ func (p *Plan) make(seen []Seen, m Memory, now time.Time) Actions {
 	s.Delete = append(s.Delete, p.surplus(seen, &m)...)
 	if p.Deadline > 0 {
 		s.Again = p.began(&m).Add(p.Deadline).Sub(now)
+	}
+	if left := p.patience(&m, now); left > 0 && (s.Again == 0 || left < s.Again) {
+		s.Again = left
 	}
 	if left := m.LastFailure.Add(pause(m.Failures + m.Free)).Sub(now); !m.LastFailure.IsZero() && left > 0 {
 		if s.Again == 0 || left < s.Again {

@@ -35,6 +35,8 @@ type Plan struct {
 	// Together: when all members are made anew, none is before the last of those before is
 	// gone.
 	Together bool
+	// InPlace has pods of members that have not failed restart together in place; nil if they do not.
+	InPlace *InPlace
 	// Deadline is how long the job may run, counted from each start; 0 is without end. EachTry:
 	// it is counted from when all members were last made anew, if that is later.
 	Deadline time.Duration

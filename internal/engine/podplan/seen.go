@@ -36,6 +36,8 @@ type Seen struct {
 	Failure *core.Failure
 	// FailedAt is when it did; the zero time is unknown.
 	FailedAt time.Time
+	// InRound is what its pods say of rounds, where the plan is InPlace.
+	InRound InRound
 }
 
 // Life is how far a member is.
@@ -69,6 +71,8 @@ type Memory struct {
 	// Done are the indexes that succeeded, by role. They stay done if their objects are
 	// removed.
 	Done map[string]Indexes
+	// Rounds are those of a plan that is InPlace.
+	Rounds Rounds
 	// Ended is when the job came to its outcome.
 	Ended   time.Time
 	Outcome Outcome

@@ -63,9 +63,17 @@ type Operated struct {
 	// Unmade is the reason of events that tell that members could not be made, where users of the
 	// kind know it by another word than FailedCreate with the kind of the member; "" is that.
 	Unmade string
+	// Rounds say how pods tell in which round they are, of kinds whose plans may be InPlace; nil of others.
+	Rounds *RoundKeys
 	// Tells are the events that a change of the status is told with, of kinds whose users know
 	// them from the kind's own operator. It is asked once the change is written; nil tells nothing.
 	Tells func(was, is Object) []Event
+}
+
+// RoundKeys are how the pods of members tell in which round they are (podplan.InPlace).
+type RoundKeys struct {
+	// Round is the annotation that says it, Job the label that has the name of the job.
+	Round, Job string
 }
 
 // Event is an event of Kubernetes about an object.
@@ -232,6 +240,14 @@ func ToRecovery(m *podplan.Memory) *recovery.Recovery {
 		Message:         m.Message,
 		EndTime:         moment(m.Ended),
 	}
+	if is := &m.Rounds; is.Begun {
+		r.InPlace = &recovery.InPlace{
+			Current: is.Current, Next: is.Next, Since: moment(is.Since), Failures: is.Failures, FreeFailures: is.Free,
+		}
+		if is.Over > 0 {
+			r.InPlace.Previous = new(is.Over - 1)
+		}
+	}
 	for _, id := range m.Counted {
 		r.Counted = append(r.Counted, types.UID(id))
 	}
@@ -268,6 +284,17 @@ func Remembered(r *recovery.Recovery) podplan.Memory {
 	}
 	if r.EndTime != nil {
 		m.Ended = r.EndTime.Time
+	}
+	if is := r.InPlace; is != nil {
+		m.Rounds = podplan.Rounds{
+			Begun: true, Current: is.Current, Next: is.Next, Failures: is.Failures, Free: is.FreeFailures,
+		}
+		if is.Previous != nil {
+			m.Rounds.Over = *is.Previous + 1
+		}
+		if is.Since != nil {
+			m.Rounds.Since = is.Since.Time
+		}
 	}
 	for _, id := range r.Counted {
 		m.Counted = append(m.Counted, string(id))

@@ -52,6 +52,9 @@ func CaughtUp(stored, told podplan.Memory) podplan.Memory {
 		m.Attempt, m.Done, m.Counted, m.LastFailure = told.Attempt, nil, nil, told.LastFailure
 	}
 	m.Failures, m.Free = max(m.Failures, told.Failures), max(m.Free, told.Free)
+	if told.Rounds.Begun && (!m.Rounds.Begun || told.Rounds.Current > m.Rounds.Current) {
+		m.Rounds = told.Rounds
+	}
 	if m.Started.IsZero() {
 		m.Started = told.Started
 	}

@@ -26,6 +26,8 @@ type Facts struct {
 	Refusal string
 	// BadGPUs has containers with GPUs fail.
 	BadGPUs bool
+	// Agent is what the pod's agent knows, if it has one.
+	Agent AgentFacts
 }
 
 // PodAction is what is to be done about a pod.
@@ -34,6 +36,10 @@ type PodAction struct {
 	Status *corev1.PodStatus
 	// Remove says to delete the pod for good, after writing.
 	Remove bool
+	// Claim is what the pod's agent says now of the attempt that it is in; nil if nothing new. Lifted: it lets the worker
+	// run from now on.
+	Claim  *int32
+	Lifted bool
 	// Wake is when to decide again; zero means when the pod changes.
 	Wake time.Time
 }
@@ -51,6 +57,7 @@ func Decide(f Facts) PodAction {
 		s.spoil(pod)
 	}
 	var wake time.Time
+	agent := &agentRun{AgentFacts: f.Agent}
 	switch {
 	case err != nil:
 		fail(next, "BadSimulation", err.Error())
@@ -66,10 +73,14 @@ func Decide(f Facts) PodAction {
 		terminate(pod, next, f.Now)
 	default:
 		begin(pod, next, f.Now)
-		wake = earlier(advance(f, s, next), deadline(pod, f.Now))
+		agent.restarted = restartAll(next, f.Now)
+		wake = earlier(advance(f, s, agent, next), deadline(pod, f.Now))
+		if markRestart(pod, next, f.Now) {
+			wake = f.Now
+		}
 	}
 	deriveStatus(pod, next, f.Now)
-	v := PodAction{Wake: wake}
+	v := PodAction{Wake: wake, Claim: agent.claim, Lifted: agent.lifted}
 	if !equality.Semantic.DeepEqual(&pod.Status, next) {
 		v.Status = next
 	}
@@ -118,11 +129,11 @@ func begin(pod *corev1.Pod, st *corev1.PodStatus, now time.Time) {
 
 // advance moves all containers on to the present and returns when the next
 // one changes.
-func advance(f Facts, s script, st *corev1.PodStatus) time.Time {
+func advance(f Facts, s script, agent *agentRun, st *corev1.PodStatus) time.Time {
 	inits := f
 	inits.Hosts = Hosts{} // only what the pod is for needs them
-	wake, initialized := advanceInit(inits, s, st)
-	if isTerminal(st.Phase) {
+	wake, initialized := advanceInit(inits, s, agent, st)
+	if isTerminal(st.Phase) || agent.ended {
 		return time.Time{}
 	}
 	st.Phase = corev1.PodPending
@@ -139,7 +150,12 @@ func advance(f Facts, s script, st *corev1.PodStatus) time.Time {
 			cs.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: initializing}}
 			continue
 		}
-		wake = earlier(wake, advanceContainer(f, s.acts[c.Name], f.Pod.Spec.RestartPolicy, cs))
+		a := s.acts[c.Name]
+		if a.agent != nil {
+			wake = earlier(wake, agent.work(f, a, c, cs))
+			continue
+		}
+		wake = earlier(wake, advanceContainer(f, a, restarting(f.Pod, c), cs))
 	}
 	return wake
 }
@@ -159,13 +175,20 @@ func statusOf(pod *corev1.Pod, c corev1.Container, all *[]corev1.ContainerStatus
 
 // advanceInit runs the init containers one after the other; sidecars among them
 // start and stay. It returns when the one that runs ends, and whether all are done.
-func advanceInit(f Facts, s script, st *corev1.PodStatus) (wake time.Time, done bool) {
+func advanceInit(
+	f Facts,
+	s script,
+	agent *agentRun,
+	st *corev1.PodStatus,
+) (wake time.Time, done bool) {
 	done = true
 	for _, c := range f.Pod.Spec.InitContainers {
 		cs := statusOf(f.Pod, c, &st.InitContainerStatuses)
 		switch {
 		case !done: // an earlier one still runs
 			cs.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: initializing}}
+		case sidecar(c) && s.acts[c.Name].agent != nil:
+			wake, done = agent.watch(f, s.acts[c.Name], c, cs)
 		case sidecar(c):
 			if cs.State.Running == nil {
 				cs.Ready, cs.Started = true, new(true)
@@ -186,10 +209,7 @@ func advanceOneInit(
 	st *corev1.PodStatus,
 	cs *corev1.ContainerStatus,
 ) (wake time.Time, done bool) {
-	again := corev1.RestartPolicyOnFailure
-	if f.Pod.Spec.RestartPolicy == corev1.RestartPolicyNever {
-		again = corev1.RestartPolicyNever
-	}
+	again := restartsAlways(false, f.Pod.Spec.RestartPolicy != corev1.RestartPolicyNever)
 	for cs.State.Terminated == nil {
 		if wake = advanceContainer(f, a, again, cs); wake.IsZero() || wake.After(f.Now) {
 			break
@@ -244,7 +264,7 @@ func overdue(pod *corev1.Pod, now time.Time) bool {
 func advanceContainer(
 	f Facts,
 	a act,
-	restart corev1.RestartPolicy,
+	again restarts,
 	cs *corev1.ContainerStatus,
 ) (wake time.Time) {
 	if a.waits != nil {
@@ -264,7 +284,7 @@ func advanceContainer(
 			ExitCode: code, Reason: a.reason(code), Message: a.broken,
 			StartedAt: r.StartedAt, FinishedAt: metav1.NewTime(end), ContainerID: cs.ContainerID,
 		}}
-		if restarts(restart, code) {
+		if again(code) {
 			cs.LastTerminationState = cs.State
 			cs.State = corev1.ContainerState{
 				Waiting: &corev1.ContainerStateWaiting{Reason: crashLoop, Message: "waiting to be restarted"},
@@ -275,7 +295,7 @@ func advanceContainer(
 	switch {
 	case cs.State.Terminated != nil:
 		return time.Time{}
-	case cs.State.Waiting != nil && last != nil:
+	case cs.State.Waiting != nil && cs.State.Waiting.Reason == crashLoop && last != nil:
 		if at := last.FinishedAt.Add(restartPause(cs.RestartCount)); f.Now.Before(at) {
 			return at
 		}
@@ -293,10 +313,16 @@ const crashLoop = "CrashLoopBackOff"
 
 // endOf is when a running container ends. It does not while hosts are missing that it needs.
 func endOf(f Facts, a act, cs *corev1.ContainerStatus) (end time.Time, endless bool) {
-	if a.runs == forever || f.Hosts.Missing {
+	switch {
+	case a.crashed(cs.RestartCount):
+		return f.Now, false
+	case a.runs == forever || f.Hosts.Missing:
 		return time.Time{}, true
 	}
 	start := startOf(f.Began, cs)
+	if f.Agent.Lifted.After(start) && a.agent != nil {
+		start = f.Agent.Lifted
+	}
 	if f.Hosts.Since.After(start) {
 		start = f.Hosts.Since
 	}
@@ -316,17 +342,6 @@ func startOf(began map[string]time.Time, cs *corev1.ContainerStatus) (start time
 		return b
 	}
 	return start
-}
-
-func restarts(p corev1.RestartPolicy, exit int32) bool {
-	switch p {
-	case corev1.RestartPolicyNever:
-		return false
-	case corev1.RestartPolicyOnFailure:
-		return exit != 0
-	default:
-		return true
-	}
 }
 
 // restartPause is a kubelet's: at once the first time, then 10 s, doubled each
@@ -393,7 +408,7 @@ func deriveStatus(pod *corev1.Pod, st *corev1.PodStatus, now time.Time) {
 			failed = failed || t.ExitCode != 0
 		}
 	}
-	if st.Phase == corev1.PodRunning && done == len(pod.Spec.Containers) {
+	if st.Phase == corev1.PodRunning && done == len(pod.Spec.Containers) && !restartsAll(st) {
 		st.Phase = corev1.PodSucceeded
 		if failed {
 			st.Phase = corev1.PodFailed

@@ -114,12 +114,13 @@ func (f Fleet) Node(i int, now time.Time) *corev1.Node {
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: f.labels(name)},
 		Spec:       corev1.NodeSpec{Taints: f.Taints, ProviderID: "mlbatch://" + name},
 		Status: corev1.NodeStatus{
-			Capacity:        f.capacity(),
-			Allocatable:     f.capacity(),
-			Phase:           corev1.NodeRunning,
-			Addresses:       addresses(name),
-			NodeInfo:        nodeInfo(name),
-			DaemonEndpoints: corev1.NodeDaemonEndpoints{},
+			Capacity:         f.capacity(),
+			Allocatable:      f.capacity(),
+			Phase:            corev1.NodeRunning,
+			Addresses:        addresses(name),
+			NodeInfo:         nodeInfo(name),
+			DeclaredFeatures: declaredFeatures(),
+			DaemonEndpoints:  corev1.NodeDaemonEndpoints{},
 		},
 	}
 	n.Status.Conditions = healthyConditions(now)

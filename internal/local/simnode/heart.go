@@ -43,7 +43,9 @@ func (s *simulator) self(n *corev1.Node, now time.Time) *corev1.Node {
 	self := s.fleet.Node(i, now)
 	if !ok || i >= s.fleet.Count {
 		// It was made up elsewhere, and says what it has.
-		self = &corev1.Node{Status: corev1.NodeStatus{Addresses: addresses(n.Name), NodeInfo: nodeInfo(n.Name)}}
+		self = &corev1.Node{Status: corev1.NodeStatus{
+			Addresses: addresses(n.Name), NodeInfo: nodeInfo(n.Name), DeclaredFeatures: declaredFeatures(),
+		}}
 	}
 	if s.port != 0 {
 		self.Status.Addresses = append(
@@ -99,11 +101,18 @@ func register(st *corev1.NodeStatus, self corev1.NodeStatus) bool {
 	if len(st.Capacity) == 0 && len(self.Capacity) > 0 {
 		st.Capacity, st.Allocatable, changed = self.Capacity, self.Allocatable, true
 	}
+	if !slices.Equal(st.DeclaredFeatures, self.DeclaredFeatures) {
+		st.DeclaredFeatures, changed = self.DeclaredFeatures, true
+	}
 	if st.NodeInfo.MachineID == "" {
 		st.NodeInfo, changed = self.NodeInfo, true
 	}
 	return changed
 }
+
+// declaredFeatures are what pods may ask of a simulated node that not every kubelet can: the scheduler binds none that asks
+// for more (KEP-5328).
+func declaredFeatures() []string { return []string{"RestartAllContainersOnContainerExits"} }
 
 func setNodeCondition(st *corev1.NodeStatus, w corev1.NodeCondition) bool {
 	for i := range st.Conditions {

@@ -13,7 +13,9 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
 )
@@ -64,6 +66,9 @@ func Main(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("connect to the API server: %w", err)
 	}
+	if o.objects, err = dynamic.NewForConfig(dynamicConfig(cfg)); err != nil {
+		return fmt.Errorf("connect to the API server: %w", err)
+	}
 	s, err := newSimulator(cl, clock.RealClock{}, o)
 	if err != nil {
 		return err
@@ -91,11 +96,20 @@ func Main(ctx context.Context, args []string) error {
 	return serve(ctx, s, servers)
 }
 
+// dynamicConfig is a configuration for objects that the API server has as JSON alone.
+func dynamicConfig(cfg *restclient.Config) *restclient.Config {
+	out := restclient.CopyConfig(cfg)
+	out.ContentType, out.AcceptContentTypes = "", ""
+	return out
+}
+
 // options are what a simulator is told.
 type options struct {
 	scale    float64
 	fleet    Fleet
 	kubelets endpoint
+	// objects reads objects of any kind; nil reads none.
+	objects dynamic.Interface
 }
 
 // listener is a server and what makes it listen.

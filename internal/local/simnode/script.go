@@ -26,6 +26,9 @@ const (
 	// AnnotationFailAt names runs that end with that exit code, as in 1,3: the first is 1, and
 	// they are counted like those of AnnotationFailFirst. Others end well.
 	AnnotationFailAt = "mlbatch.dev/fail-at"
+	// AnnotationCrashRun names runs of the pod's containers, from 1, that end as soon as the pod says so, with the exit
+	// code that it gives, or 1: what kills a process in the middle of its work.
+	AnnotationCrashRun = "mlbatch.dev/crash-run"
 	// AnnotationFailures is how many failures of its job a pod follows.
 	AnnotationFailures = "mlbatch.dev/failures"
 	// AnnotationStopAfter says how long the pod's containers go on when they
@@ -55,9 +58,14 @@ type act struct {
 	runs time.Duration
 	exit int32
 	fails
+	// crashes are the runs that end at once, crash is their exit code.
+	crashes []int64
+	crash   int32
 	// waits is why it never starts, nil if it does; broken, if set, why its command cannot be started.
 	waits  *corev1.ContainerStateWaiting
 	broken string
+	// agent is what it does as the agent of a pod that restarts in place; nil if it is none.
+	agent *agentAct
 }
 
 // fails are the runs that fail, where not all do: the first ones and those named, counted from
@@ -70,11 +78,17 @@ type fails struct {
 
 // code is the exit code of a run of the pod's container, the first of which is 0.
 func (a act) code(run int32) int32 {
+	if a.crashed(run) {
+		return a.crash
+	}
 	if n := a.before + int64(run) + 1; a.some && n > a.first && !slices.Contains(a.at, n) {
 		return 0
 	}
 	return a.exit
 }
+
+// crashed reports whether a run, the first of which is 0, ends at once.
+func (a act) crashed(run int32) bool { return slices.Contains(a.crashes, int64(run)+1) }
 
 // read finds out what the pod will do. The error is for the pod's author.
 func read(pod *corev1.Pod, scale float64) (script, error) {
@@ -91,22 +105,41 @@ func read(pod *corev1.Pod, scale float64) (script, error) {
 	if err != nil {
 		return s, err
 	}
+	crashes, err := crashesOf(pod)
+	if err != nil {
+		return s, err
+	}
+	crash := max(code, 1)
 	if which.some && !exits {
 		code, exits = 1, true
 	}
 	for _, c := range pod.Spec.InitContainers {
 		d, e := commandActs(wordsOf(c), 0)
-		s.acts[c.Name] = act{runs: scaled(d, scale), exit: e}.of(c)
+		s.acts[c.Name] = act{runs: scaled(d, scale), exit: e, agent: agentOf(c)}.of(c)
 	}
 	for _, c := range pod.Spec.Containers {
-		d, e := commandActs(wordsOf(c), unknownRun(pod.Spec.RestartPolicy))
+		words := wordsOf(c)
+		agent := agentOf(c)
+		if agent != nil {
+			words = []string{"sh", "-c", agent.worker}
+		}
+		d, e := commandActs(words, unknownRun(pod.Spec.RestartPolicy))
 		if runs {
 			d = runFor
 		}
 		if exits {
 			e = code
 		}
-		s.acts[c.Name] = act{runs: scaled(d, scale), exit: e, fails: which}.of(c)
+		s.acts[c.Name] = act{
+			runs:    scaled(d, scale),
+			exit:    e,
+			fails:   which,
+			agent:   agent,
+			crashes: crashes,
+			crash:   crash,
+		}.of(
+			c,
+		)
 	}
 	if v, ok := pod.Annotations[AnnotationStopAfter]; ok {
 		if s.stop, err = time.ParseDuration(v); err != nil || s.stop < 0 {
@@ -200,16 +233,33 @@ func failsOf(pod *corev1.Pod) (f fails, err error) {
 	}
 	if v, ok := pod.Annotations[AnnotationFailAt]; ok {
 		f.some = true
-		for word := range strings.SplitSeq(v, ",") {
-			n, err := strconv.ParseInt(strings.TrimSpace(word), 10, 32)
-			if err != nil || n < 1 {
-				return f, fmt.Errorf("annotation %s: %q are not numbers of runs from 1, such as 1,3", AnnotationFailAt, v)
-			}
-			f.at = append(f.at, n)
+		if f.at, err = runsOf(AnnotationFailAt, v); err != nil {
+			return f, err
 		}
 	}
 	f.before, _ = strconv.ParseInt(pod.Annotations[AnnotationFailures], 10, 32)
 	return f, nil
+}
+
+// crashesOf are the runs that end at once.
+func crashesOf(pod *corev1.Pod) ([]int64, error) {
+	v, ok := pod.Annotations[AnnotationCrashRun]
+	if !ok {
+		return nil, nil
+	}
+	return runsOf(AnnotationCrashRun, v)
+}
+
+// runsOf reads numbers of runs.
+func runsOf(annotation, v string) (out []int64, err error) {
+	for word := range strings.SplitSeq(v, ",") {
+		n, err := strconv.ParseInt(strings.TrimSpace(word), 10, 32)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("annotation %s: %q are not numbers of runs from 1, such as 1,3", annotation, v)
+		}
+		out = append(out, n)
+	}
+	return out, nil
 }
 
 func scaled(d time.Duration, scale float64) time.Duration {

@@ -60,6 +60,9 @@ type simulator struct {
 	leases map[types.UID]*coordinationv1.Lease
 	// heard: all nodes had leases at a time.
 	heard bool
+	// agents are those of pods that restart in place, jobSets what they watch.
+	agents  map[types.UID]AgentFacts
+	jobSets jobSets
 	// launchers are pods that need others, and needed by which a host is.
 	launchers map[types.UID]launcher
 	needed    map[string]map[types.UID]string
@@ -73,6 +76,7 @@ func newSimulator(cl kubernetes.Interface, c clock.Clock, o options) (*simulator
 		client: cl, clock: c, scale: o.scale, fleet: o.fleet, port: o.kubelets.port(),
 		written: map[string]*corev1.Pod{}, began: map[types.UID]map[string]time.Time{},
 		admitted: map[types.UID]string{}, leases: map[types.UID]*coordinationv1.Lease{},
+		agents: map[types.UID]AgentFacts{}, jobSets: jobSets{client: o.objects},
 		launchers: map[types.UID]launcher{}, needed: map[string]map[types.UID]string{},
 		podQueue:    newQueue("pods"),
 		nodeQueue:   newQueue("nodes"),
@@ -135,13 +139,15 @@ func (s *simulator) watch() error {
 			return fmt.Errorf("watch: %w", err)
 		}
 	}
-	err = s.pods.AddIndexers(cache.Indexers{byHost: hostIndex, byNode: func(o any) ([]string, error) {
-		p, ok := o.(*corev1.Pod)
-		if !ok {
-			return nil, nil
-		}
-		return []string{p.Spec.NodeName}, nil
-	}})
+	err = s.pods.AddIndexers(
+		cache.Indexers{byHost: hostIndex, byJobSet: jobSetIndex, byNode: func(o any) ([]string, error) {
+			p, ok := o.(*corev1.Pod)
+			if !ok {
+				return nil, nil
+			}
+			return []string{p.Spec.NodeName}, nil
+		}},
+	)
 	if err != nil {
 		return fmt.Errorf("index pods: %w", err)
 	}
@@ -213,6 +219,7 @@ func (s *simulator) run(ctx context.Context) {
 		wg.Go(func() { work(ctx, s.claimQueue, s.provision) })
 		wg.Go(func() { work(ctx, s.volumeQueue, s.reclaim) })
 	}
+	wg.Go(func() { s.watchJobSets(ctx) })
 	<-ctx.Done()
 	for _, q := range []workQueue{s.podQueue, s.nodeQueue, s.leaseQueue, s.claimQueue, s.volumeQueue} {
 		q.ShutDown()
@@ -280,8 +287,13 @@ func (s *simulator) syncPod(ctx context.Context, key string) (time.Duration, err
 		return 0, err
 	}
 	now := s.clock.Now()
+	agent, known := s.agentOf(pod)
+	if !known {
+		return agentPause, nil
+	}
 	v := Decide(
 		Facts{
+			Agent:   agent,
 			Pod:     pod,
 			Began:   s.startsOf(pod.UID),
 			Hosts:   hosts,
@@ -295,6 +307,9 @@ func (s *simulator) syncPod(ctx context.Context, key string) (time.Duration, err
 		if err := s.writePod(ctx, key, pod, v.Status, now); err != nil {
 			return 0, err
 		}
+	}
+	if err := s.actAgent(ctx, key, pod, &agent, &v, now); err != nil {
+		return 0, err
 	}
 	if v.Remove {
 		if err := s.removePod(ctx, pod); err != nil {
@@ -420,6 +435,7 @@ func (s *simulator) forget(pod types.UID) {
 	defer s.mu.Unlock()
 	delete(s.began, pod)
 	delete(s.admitted, pod)
+	delete(s.agents, pod)
 	s.forgetLauncher(pod)
 }
 

@@ -179,6 +179,7 @@ func nodes(pods []corev1.Pod) string {
 
 // recovered tells how often pods of a job of which mlbatch makes the pods failed and were made anew.
 func (e *Explanation) recovered(p JobObjects) {
+	e.inPlace(p)
 	r := p.recovery()
 	if r == nil {
 		return
@@ -188,6 +189,28 @@ func (e *Explanation) recovered(p JobObjects) {
 		text += ", the last time " + p.ago(at.Time) + " ago"
 	}
 	e.say("%s", text)
+}
+
+// inPlace tells of restarts in place, and why no more followed.
+func (e *Explanation) inPlace(p JobObjects) {
+	if p.Recovery == nil || p.Recovery.InPlace == nil {
+		return
+	}
+	r := p.Recovery.InPlace
+	if n := r.Failures + r.FreeFailures; n > 0 {
+		text := "Its pods restarted together in place " + words.Times(n) +
+			": no Job had failed, so that they kept their nodes and nothing was made anew but pods that were lost"
+		if r.FreeFailures > 0 {
+			text += fmt.Sprintf("; %d of %d counted against no limit", r.FreeFailures, n)
+		}
+		e.say("%s", text)
+	}
+	if r.Since != nil {
+		e.say(
+			"They have been at it for %s: if one does not come back in time, all are made anew",
+			p.ago(r.Since.Time),
+		)
+	}
 }
 
 // wrapper adds what an AppWrapper says about its own recovery.

@@ -52,7 +52,7 @@ func troubleSeen(ctx context.Context, c client.Reader) func(*corev1.Pod) core.No
 
 // attemptsWithin are those that cost no quota.
 func (p *JobObjects) attemptsWithin() history.Attempts {
-	if r := p.recovery(); r != nil {
+	if r := p.Recovery; r != nil {
 		return r.Attempts
 	}
 	if p.AppWrapper != nil {
@@ -91,6 +91,9 @@ func AttemptText(a *history.Attempt) string {
 	}
 	if a.ReplacedPods > 0 {
 		text += fmt.Sprintf("; only %d of its pods, the others ran on", a.ReplacedPods)
+	}
+	if a.RestartedPods > 0 {
+		text += fmt.Sprintf("; its %d pods restarted in place", a.RestartedPods)
 	}
 	return text
 }

@@ -215,6 +215,9 @@ func (t *timeline) conditions(j *view.Standing) {
 // mostPods is how many pods are told of one by one.
 const mostPods = 5
 
+// allRestarted is the reason of Kubernetes for a container that ended since all of its pod restarted in place.
+const allRestarted = "RestartingAllContainers"
+
 // podsSaid adds when pods started, were restarted and failed.
 func (t *timeline) podsSaid(j *view.Standing) {
 	first, broke := t.remade()
@@ -236,6 +239,21 @@ func (t *timeline) podsSaid(j *view.Standing) {
 			}
 		}
 		for _, s := range m.Pod.Status.ContainerStatuses {
+			if last := s.LastTerminationState.Terminated; last != nil && last.Reason == allRestarted {
+				if r := s.State.Running; r != nil {
+					if restarted++; restarted <= mostPods {
+						t.add(
+							t.by(m.Pod, r.StartedAt.Time),
+							Restarts,
+							"%s was restarted in place%s, all its containers (%s so far)",
+							m.Name(),
+							onNode(m.Pod),
+							words.Times(s.RestartCount),
+						)
+					}
+				}
+				continue
+			}
 			if last := s.LastTerminationState.Terminated; last != nil && s.RestartCount > 0 {
 				if restarted++; restarted <= mostPods {
 					t.add(

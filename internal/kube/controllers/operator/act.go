@@ -61,6 +61,7 @@ func (r *reconciler) note(ctx context.Context, l *look, m *podplan.Memory) (reco
 	if err := r.remember(ctx, l, m); err != nil {
 		return reconcile.Result{}, err
 	}
+	r.tellRounds(l, m)
 	if changed, err := r.tell(ctx, l, m); changed || err != nil {
 		return reconcile.Result{}, err // that wakes
 	}

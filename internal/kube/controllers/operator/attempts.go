@@ -31,6 +31,9 @@ type ranPod struct {
 // them or some. They are noted in the write that remembers the failure.
 func (r *reconciler) ended(ctx context.Context, l *look, m *podplan.Memory) (history.Attempts, error) {
 	all := m.Attempt > l.kept.Attempt
+	if m.Rounds.Over > l.kept.Rounds.Over && l.left != nil {
+		return r.endedInPlace(ctx, l, m)
+	}
 	if !all && m.Failures+m.Free <= l.kept.Failures+l.kept.Free {
 		return l.attempts, nil
 	}
@@ -66,7 +69,11 @@ func (r *reconciler) ended(ctx context.Context, l *look, m *podplan.Memory) (his
 		if m.Failures+m.Free > l.kept.Failures+l.kept.Free {
 			category = core.CategoryUnknown
 		}
-		view.EndAttempt(&a, l.now, category, cmp.Or(m.Rule, "Restarted"), "all its pods are made anew")
+		reason, message := l.whyAll(m)
+		if m.Rounds.Failures > l.kept.Rounds.Failures {
+			category = core.CategoryUnknown
+		}
+		view.EndAttempt(&a, l.now, category, cmp.Or(m.Rule, reason), message)
 		return view.AddAttempt(l.attempts, a), nil
 	}
 	first := failed[0]

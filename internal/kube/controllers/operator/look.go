@@ -34,6 +34,8 @@ type look struct {
 	// members that are no objects.
 	members []member
 	seen    []podplan.Seen
+	// left is the pod that left the round first that all were in; nil if none did.
+	left *leaver
 	// answers are what its pods said, and again is when to look again because of that.
 	answers jobs.Answers
 	again   time.Duration

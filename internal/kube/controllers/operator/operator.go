@@ -103,6 +103,8 @@ type reconciler struct {
 	unmade memo.Table[string]
 	// calls ask pods of jobs; nil for kinds that ask nothing.
 	calls *calls
+	// exits are how pods ended of jobs whose pods restart in place.
+	exits exits
 }
 
 // SetupWithManager starts a controller for a kind with Operated. The cache must have
@@ -114,6 +116,9 @@ func SetupWithManager(mgr ctrl.Manager, kind jobs.Kind, opts Options) error {
 	b := ctrl.NewControllerManagedBy(mgr)
 	for i := range kind.Running.Operated.Children {
 		b = b.Owns(kind.Running.Operated.Children[i].New())
+	}
+	if keys := kind.Running.Operated.Rounds; keys != nil {
+		b = b.Watches(&corev1.Pod{}, r.inRounds(keys))
 	}
 	if kind.Running.Operated.Calls != nil {
 		r.calls = newCalls(opts.Client, opts.Live, opts.CallProxy, opts.Clock)
@@ -196,6 +201,9 @@ func (r *reconciler) advance(ctx context.Context, l *look) (reconcile.Result, er
 		}
 	}
 	r.ask(l)
+	if err := r.listen(ctx, l); err != nil {
+		return reconcile.Result{}, err
+	}
 	if err := r.retries(ctx, l); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -238,6 +246,7 @@ func (r *reconciler) forget(name types.NamespacedName) {
 	r.kept.Forget(name)
 	r.ensured.forget(name)
 	r.unmade.Forget(name)
+	r.exits.forget(name)
 	if r.calls != nil {
 		r.calls.forget(name)
 	}

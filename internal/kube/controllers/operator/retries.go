@@ -20,7 +20,8 @@ const defaultRetries = 3
 // retries adds to what was seen of a job how its members failed, and to its plan what its policy says of that, where
 // its kind leaves it to one and somebody failed.
 func (r *reconciler) retries(ctx context.Context, l *look) error {
-	if !r.kind.Running.Retries || l.plan.Suspended || l.kept.Outcome != podplan.Open || !l.failed() {
+	if !r.kind.Running.Retries || l.plan.Suspended || l.kept.Outcome != podplan.Open ||
+		!l.failed() && l.left == nil {
 		return nil
 	}
 	said, problem, err := admission.Retries(ctx, r.Client, l.job, r.Retries)
@@ -58,6 +59,15 @@ func (r *reconciler) retries(ctx context.Context, l *look) error {
 		}
 		l.seen[i].Failure = new(view.FailureOf(p.Pod, trouble, l.job, began, l.now))
 		l.seen[i].Failure.Progress = l.seen[i].Failure.Progress || saved
+	}
+	if l.left != nil {
+		trouble, err := r.trouble(ctx, l.left.pod)
+		if err != nil {
+			return err
+		}
+		f := view.FailureOf(l.left.pod, trouble, l.job, began, l.now)
+		f.Progress = f.Progress || saved
+		l.seen[l.left.member].InRound.Failure = &f
 	}
 	l.plan.Retry = new(said.Policy())
 	l.plan.Earlier = view.RetryHistory(l.attempts, 0)

@@ -28,6 +28,7 @@ func compile(js *api.JobSet) (*jobs.Plan, error) {
 		onFailure, p.Retries, p.Together = podplan.RestartJob, &f.MaxRestarts, f.RestartStrategy == api.BlockingRecreate
 		p.Rules, p.Own = rules(f), true
 	}
+	p.InPlace = r.inPlace()
 	for i := range r.roles {
 		x := &r.roles[i]
 		p.Roles = append(p.Roles, podplan.Role{

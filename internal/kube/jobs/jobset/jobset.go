@@ -11,7 +11,6 @@ import (
 	"cmp"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
@@ -30,7 +29,7 @@ func Kind() jobs.Kind {
 			AddToScheme: api.AddToScheme,
 		},
 		Queueing: jobs.Queueing{
-			Replaces:    whole,
+			Replaces:    replaces,
 			Wrapped:     wrapped(),
 			SuspendPath: []string{"spec", "suspend"},
 			Suspended:   jobs.Of(suspended),
@@ -48,6 +47,7 @@ func Kind() jobs.Kind {
 				Told:      jobs.Of(told),
 				Project:   project,
 				Unmade:    "JobCreationFailed",
+				Rounds:    &jobs.RoundKeys{Round: api.InPlaceRestartAttemptKey, Job: api.JobSetNameKey},
 			},
 			Injection: jobs.InTemplates(places),
 		},
@@ -62,10 +62,6 @@ func Kind() jobs.Kind {
 		},
 	}
 }
-
-// whole: what a Job makes of an evicted pod is its own to say, and a Job that gives up
-// begins all of the JobSet anew. So JobSets are moved as a whole.
-func whole(jobs.Object, []corev1.Pod) (n int32, open bool) { return 0, false }
 
 func cast(o jobs.Object) (*api.JobSet, error) {
 	js, ok := o.(*api.JobSet)

@@ -29,6 +29,12 @@ func project(o jobs.Object, p *jobs.Plan, s *jobs.Progress) jobs.Object {
 		restartedAlone(js, state, p, s)
 	}
 	state.Restarts = s.Attempt
+	if r := &s.Rounds; r.Begun {
+		state.CurrentInPlaceRestartAttempt = new(r.Current)
+		if r.Over > 0 {
+			state.PreviousInPlaceRestartAttempt = new(r.Over - 1)
+		}
+	}
 	if s.Outcome == podplan.Open { // nothing followed the failure that ended it
 		state.RestartsCountTowardsMax = s.Failures - alone(state)
 	}
@@ -140,7 +146,26 @@ func told(js *api.JobSet) podplan.Memory {
 		}
 	}
 	m.Attempt, m.Failures, m.Free = s.Restarts, s.RestartsCountTowardsMax+alone(s), max(toldFree(s), 0)
+	m.Rounds = toldRounds(s)
 	return m
+}
+
+// toldRounds is what a status says of restarts in place. How many of them counted it does not say: each that followed a
+// failure had pods leave the one before, which is told by the highest that is over.
+func toldRounds(s *api.JobSetStatus) podplan.Rounds {
+	is := s.CurrentInPlaceRestartAttempt
+	if is == nil || *is < 0 {
+		return podplan.Rounds{}
+	}
+	r := podplan.Rounds{Begun: true, Current: *is, Next: *is}
+	if last := s.PreviousInPlaceRestartAttempt; last != nil && *last >= 0 {
+		r.Over = min(*last, *is) + 1
+		r.Failures = max(r.Over-s.Restarts, 0)
+	}
+	if r.Over > r.Current {
+		r.Next = r.Current + 1
+	}
+	return r
 }
 
 // lastPodsEnd is said of a JobSet whose Jobs are all suspended, or done, and that still has pods.

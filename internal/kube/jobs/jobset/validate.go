@@ -40,6 +40,7 @@ func check(r *reading) field.ErrorList {
 		r.checkOrder(at),
 		r.checkSuccess(at.Child("successPolicy")),
 		r.checkFailure(at.Child("failurePolicy")),
+		r.checkInPlace(at),
 		r.checkCoordinator(
 			at.Child("coordinator"),
 		),
@@ -292,18 +293,8 @@ func (r *reading) checkFailure(at *field.Path) field.ErrorList {
 	if f.MaxRestarts < 0 {
 		errs = append(errs, field.Invalid(at.Child("maxRestarts"), f.MaxRestarts, "use a number from 0"))
 	}
-	strategies := []api.RestartStrategy{api.Recreate, api.BlockingRecreate}
-	switch {
-	case f.RestartStrategy == api.InPlaceRestart:
-		errs = append(
-			errs,
-			field.Invalid(
-				at.Child("restartStrategy"),
-				f.RestartStrategy,
-				"containers are not restarted in place here: use Recreate or BlockingRecreate",
-			),
-		)
-	case !slices.Contains(strategies, f.RestartStrategy):
+	strategies := []api.RestartStrategy{api.Recreate, api.BlockingRecreate, api.InPlaceRestart}
+	if !slices.Contains(strategies, f.RestartStrategy) {
 		errs = append(errs, field.NotSupported(at.Child("restartStrategy"), f.RestartStrategy, strategies))
 	}
 	names := map[string]bool{}

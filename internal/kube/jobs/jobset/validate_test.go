@@ -15,59 +15,64 @@ import (
 func TestRefused(t *testing.T) {
 	long := strings.Repeat("w", 51)
 	for name, tc := range map[string]struct{ spec, metadata, field, cure string }{
-		"nothing":                {"", "", "spec.replicatedJobs", "add one"},
-		"no pods":                {"replicatedJobs: [{name: a, replicas: 0, JOB}]", "", "spec.replicatedJobs", "from 1 to"},
-		"no parallelism":         {"replicatedJobs: [{name: a, template: {spec: {parallelism: 0, completions: 1, POD}}}]", "", "spec.replicatedJobs", "from 1 to"},
-		"too many":               {"replicatedJobs: [{name: a, replicas: 1000000, TWO}]", "", "spec.replicatedJobs", "from 1 to"},
-		"too many roles":         {"replicatedJobs: [" + strings.Repeat("{name: a, JOB}, ", 19) + "]", "", "spec.replicatedJobs", "at most 18"},
-		"negative":               {"replicatedJobs: [{name: a, replicas: -1, JOB}]", "", "spec.replicatedJobs[0].replicas", "from 0"},
-		"twice":                  {"replicatedJobs: [{name: a, JOB}, {name: a, JOB}]", "", "spec.replicatedJobs[1].name", "Duplicate"},
-		"no name":                {"replicatedJobs: [{name: A_b, JOB}]", "", "spec.replicatedJobs[0].name", "lower case"},
-		"group":                  {"replicatedJobs: [{name: a, groupName: A_b, JOB}]", "", "spec.replicatedJobs[0].groupName", "lower case"},
-		"negative completions":   {"replicatedJobs: [{name: a, template: {spec: {completions: -1, POD}}}]", "", "spec.replicatedJobs[0].template.spec.completions", "from 0"},
-		"no completions":         {"replicatedJobs: [{name: a, template: {spec: {parallelism: 3, POD}}}]", "", "spec.replicatedJobs[0].template.spec.completions", "set completions to 3"},
-		"mode":                   {"replicatedJobs: [{name: a, template: {spec: {completionMode: Some, POD}}}]", "", "spec.replicatedJobs[0].template.spec.completionMode", `"Indexed"`},
-		"restart policy":         {"replicatedJobs: [{name: a, template: {spec: {template: {spec: {restartPolicy: Always, containers: [{name: c}]}}}}}]", "", "spec.replicatedJobs[0].template.spec.template.spec.restartPolicy", `"OnFailure"`},
-		"long":                   {"replicatedJobs: [{name: " + long + ", JOB}]", "", "metadata.name", "shorter name"},
-		"long Jobs":              {"replicatedJobs: [{name: " + long + "12345678, template: {spec: {completionMode: NonIndexed, POD}}}]", "", "metadata.name", "the Jobs of role"},
-		"long by count":          {"replicatedJobs: [{name: " + long[2:] + ", replicas: 101, JOB}]", "", "metadata.name", "-100-0-abcde"},
-		"begins with a digit":    {"replicatedJobs: [{name: a, JOB}]", "name: 1a", "metadata.name", "in their names"},
-		"generated":              {"replicatedJobs: [{name: " + long + ", JOB}]", "name: '', generateName: abc-", "metadata.generateName", "shorter name"},
-		"subdomain":              {"network: {subdomain: A.b}, " + pair, "", "spec.network.subdomain", "name of a service"},
-		"long subdomain":         {"network: {subdomain: " + long + long + "}, " + pair, "", "spec.network.subdomain", "63"},
-		"ttl":                    {"ttlSecondsAfterFinished: -1, " + pair, "", "spec.ttlSecondsAfterFinished", "from 0"},
-		"unknown dependency":     {"replicatedJobs: [{name: a, JOB}, {name: b, JOB, dependsOn: [{name: x, status: Ready}]}]", "", "spec.replicatedJobs[1].dependsOn[0].name", `"a", "b"`},
-		"itself":                 {"replicatedJobs: [{name: a, JOB, dependsOn: [{name: a, status: Ready}]}]", "", "spec.replicatedJobs[0].dependsOn[0].name", "none waits for itself"},
-		"cycle":                  {"replicatedJobs: [{name: a, JOB, dependsOn: [{name: b, status: Ready}]}, {name: b, JOB, dependsOn: [{name: a, status: Ready}]}]", "", "spec.replicatedJobs[0].dependsOn[0].name", "put b before a"},
-		"dependency twice":       {"replicatedJobs: [{name: a, JOB}, {name: b, JOB, dependsOn: [{name: a, status: Ready}, {name: a, status: Complete}]}]", "", "spec.replicatedJobs[1].dependsOn[1].name", "Duplicate"},
-		"how far":                {"replicatedJobs: [{name: a, JOB}, {name: b, JOB, dependsOn: [{name: a, status: Begun}]}]", "", "spec.replicatedJobs[1].dependsOn[0].status", `"Complete"`},
-		"two orders":             {"startupPolicy: {startupPolicyOrder: InOrder}, replicatedJobs: [{name: a, JOB}, {name: b, JOB, dependsOn: [{name: a, status: Ready}]}]", "", "spec.replicatedJobs[1].dependsOn[0]", "remove one of them"},
-		"order":                  {"startupPolicy: {startupPolicyOrder: Reverse}, " + pair, "", "spec.startupPolicy.startupPolicyOrder", `"InOrder"`},
-		"operator":               {"successPolicy: {operator: Most}, " + pair, "", "spec.successPolicy.operator", `"Any"`},
-		"unknown target":         {"successPolicy: {operator: All, targetReplicatedJobs: [workers, x]}, " + pair, "", "spec.successPolicy.targetReplicatedJobs[1]", `"leader", "workers"`},
-		"nobody succeeds":        {"successPolicy: {operator: All, targetReplicatedJobs: [b]}, replicatedJobs: [{name: a, JOB}, {name: b, replicas: 0, JOB}]", "", "spec.successPolicy.targetReplicatedJobs", "at least 1"},
-		"negative restarts":      {"failurePolicy: {maxRestarts: -1}, " + pair, "", "spec.failurePolicy.maxRestarts", "from 0"},
-		"strategy":               {"failurePolicy: {restartStrategy: Some}, " + pair, "", "spec.failurePolicy.restartStrategy", `"BlockingRecreate"`},
-		"in place":               {"failurePolicy: {restartStrategy: InPlaceRestart}, " + pair, "", "spec.failurePolicy.restartStrategy", "use Recreate or BlockingRecreate"},
-		"rule name":              {"failurePolicy: {rules: [{name: 'a-b', action: FailJobSet}]}, " + pair, "", "spec.failurePolicy.rules[0].name", "letters and digits"},
-		"long rule name":         {"failurePolicy: {rules: [{name: " + long + long + long + ", action: FailJobSet}]}, " + pair, "", "spec.failurePolicy.rules[0].name", "at most 128"},
-		"rule twice":             {"failurePolicy: {rules: [{action: FailJobSet}, {name: failurePolicyRule0, action: FailJobSet}]}, " + pair, "", "spec.failurePolicy.rules[1].name", "Duplicate"},
-		"action":                 {"failurePolicy: {rules: [{action: Cry}]}, " + pair, "", "spec.failurePolicy.rules[0].action", `"RestartJob"`},
-		"reason":                 {"failurePolicy: {rules: [{action: FailJobSet, onJobFailureReasons: [Bored]}]}, " + pair, "", "spec.failurePolicy.rules[0].onJobFailureReasons[0]", `"BackoffLimitExceeded"`},
-		"pattern":                {"failurePolicy: {rules: [{action: FailJobSet, onJobFailureMessagePatterns: ['(']}]}, " + pair, "", "spec.failurePolicy.rules[0].onJobFailureMessagePatterns[0]", "no regular expression"},
-		"rule of nobody":         {"failurePolicy: {rules: [{action: FailJobSet, targetReplicatedJobs: [x]}]}, " + pair, "", "spec.failurePolicy.rules[0].targetReplicatedJobs[0]", `"leader", "workers"`},
-		"coordinator":            {"coordinator: {replicatedJob: x}, " + pair, "", "spec.coordinator.replicatedJob", `"leader", "workers"`},
-		"coordinating Job":       {"coordinator: {replicatedJob: workers, jobIndex: 2}, " + pair, "", "spec.coordinator.jobIndex", "2 Jobs"},
-		"coordinating pod":       {"coordinator: {replicatedJob: workers, podIndex: 2}, " + pair, "", "spec.coordinator.podIndex", "2 completions"},
-		"coordinating nobody":    {"coordinator: {replicatedJob: workers, podIndex: -1}, " + pair, "", "spec.coordinator.podIndex", "2 completions"},
-		"coordinator without":    {"coordinator: {replicatedJob: a}, replicatedJobs: [{name: a, template: {spec: {completionMode: NonIndexed, POD}}}]", "", "spec.coordinator.replicatedJob", "completionMode"},
-		"claim without a name":   {"volumeClaimPolicies: [{templates: [{}]}], " + pair, "", "spec.volumeClaimPolicies[0].templates[0].metadata.name", "by this name"},
-		"claim elsewhere":        {"volumeClaimPolicies: [{templates: [{metadata: {name: a, namespace: b}}]}], " + pair, "", "spec.volumeClaimPolicies[0].templates[0].metadata.namespace", "remove it"},
-		"claim nobody mounts":    {"volumeClaimPolicies: [{templates: [{metadata: {name: a}}]}], " + pair, "", "spec.volumeClaimPolicies[0].templates[0].metadata.name", "volumeMount"},
-		"claim twice":            {"volumeClaimPolicies: [{templates: [{metadata: {name: v}}]}, {templates: [{metadata: {name: v}}]}], replicatedJobs: [{name: a, template: {spec: {template: {spec: {containers: [{name: c, volumeMounts: [{name: v, mountPath: /v}]}]}}}}}]", "", "spec.volumeClaimPolicies[1].templates[0].metadata.name", "Duplicate"},
-		"claim and volume":       {"volumeClaimPolicies: [{templates: [{metadata: {name: v}}]}], replicatedJobs: [{name: a, template: {spec: {template: {spec: {volumes: [{name: v}], containers: [{name: c, volumeMounts: [{name: v, mountPath: /v}]}]}}}}}]", "", "spec.replicatedJobs[0].template.spec.template.spec.volumes[0].name", "Duplicate"},
-		"exclusive by what":      {pair, "annotations: {alpha.jobset.sigs.k8s.io/exclusive-topology: a b}", "metadata.annotations[alpha.jobset.sigs.k8s.io/exclusive-topology]", "label of nodes"},
-		"a role apart from what": {"replicatedJobs: [{name: a, template: {metadata: {annotations: {alpha.jobset.sigs.k8s.io/exclusive-topology: a b}}, spec: {POD}}}]", "", "spec.replicatedJobs[0].template.metadata.annotations", "label of nodes"},
+		"nothing":                 {"", "", "spec.replicatedJobs", "add one"},
+		"no pods":                 {"replicatedJobs: [{name: a, replicas: 0, JOB}]", "", "spec.replicatedJobs", "from 1 to"},
+		"no parallelism":          {"replicatedJobs: [{name: a, template: {spec: {parallelism: 0, completions: 1, POD}}}]", "", "spec.replicatedJobs", "from 1 to"},
+		"too many":                {"replicatedJobs: [{name: a, replicas: 1000000, TWO}]", "", "spec.replicatedJobs", "from 1 to"},
+		"too many roles":          {"replicatedJobs: [" + strings.Repeat("{name: a, JOB}, ", 19) + "]", "", "spec.replicatedJobs", "at most 18"},
+		"negative":                {"replicatedJobs: [{name: a, replicas: -1, JOB}]", "", "spec.replicatedJobs[0].replicas", "from 0"},
+		"twice":                   {"replicatedJobs: [{name: a, JOB}, {name: a, JOB}]", "", "spec.replicatedJobs[1].name", "Duplicate"},
+		"no name":                 {"replicatedJobs: [{name: A_b, JOB}]", "", "spec.replicatedJobs[0].name", "lower case"},
+		"group":                   {"replicatedJobs: [{name: a, groupName: A_b, JOB}]", "", "spec.replicatedJobs[0].groupName", "lower case"},
+		"negative completions":    {"replicatedJobs: [{name: a, template: {spec: {completions: -1, POD}}}]", "", "spec.replicatedJobs[0].template.spec.completions", "from 0"},
+		"no completions":          {"replicatedJobs: [{name: a, template: {spec: {parallelism: 3, POD}}}]", "", "spec.replicatedJobs[0].template.spec.completions", "set completions to 3"},
+		"mode":                    {"replicatedJobs: [{name: a, template: {spec: {completionMode: Some, POD}}}]", "", "spec.replicatedJobs[0].template.spec.completionMode", `"Indexed"`},
+		"restart policy":          {"replicatedJobs: [{name: a, template: {spec: {template: {spec: {restartPolicy: Always, containers: [{name: c}]}}}}}]", "", "spec.replicatedJobs[0].template.spec.template.spec.restartPolicy", `"OnFailure"`},
+		"long":                    {"replicatedJobs: [{name: " + long + ", JOB}]", "", "metadata.name", "shorter name"},
+		"long Jobs":               {"replicatedJobs: [{name: " + long + "12345678, template: {spec: {completionMode: NonIndexed, POD}}}]", "", "metadata.name", "the Jobs of role"},
+		"long by count":           {"replicatedJobs: [{name: " + long[2:] + ", replicas: 101, JOB}]", "", "metadata.name", "-100-0-abcde"},
+		"begins with a digit":     {"replicatedJobs: [{name: a, JOB}]", "name: 1a", "metadata.name", "in their names"},
+		"generated":               {"replicatedJobs: [{name: " + long + ", JOB}]", "name: '', generateName: abc-", "metadata.generateName", "shorter name"},
+		"subdomain":               {"network: {subdomain: A.b}, " + pair, "", "spec.network.subdomain", "name of a service"},
+		"long subdomain":          {"network: {subdomain: " + long + long + "}, " + pair, "", "spec.network.subdomain", "63"},
+		"ttl":                     {"ttlSecondsAfterFinished: -1, " + pair, "", "spec.ttlSecondsAfterFinished", "from 0"},
+		"unknown dependency":      {"replicatedJobs: [{name: a, JOB}, {name: b, JOB, dependsOn: [{name: x, status: Ready}]}]", "", "spec.replicatedJobs[1].dependsOn[0].name", `"a", "b"`},
+		"itself":                  {"replicatedJobs: [{name: a, JOB, dependsOn: [{name: a, status: Ready}]}]", "", "spec.replicatedJobs[0].dependsOn[0].name", "none waits for itself"},
+		"cycle":                   {"replicatedJobs: [{name: a, JOB, dependsOn: [{name: b, status: Ready}]}, {name: b, JOB, dependsOn: [{name: a, status: Ready}]}]", "", "spec.replicatedJobs[0].dependsOn[0].name", "put b before a"},
+		"dependency twice":        {"replicatedJobs: [{name: a, JOB}, {name: b, JOB, dependsOn: [{name: a, status: Ready}, {name: a, status: Complete}]}]", "", "spec.replicatedJobs[1].dependsOn[1].name", "Duplicate"},
+		"how far":                 {"replicatedJobs: [{name: a, JOB}, {name: b, JOB, dependsOn: [{name: a, status: Begun}]}]", "", "spec.replicatedJobs[1].dependsOn[0].status", `"Complete"`},
+		"two orders":              {"startupPolicy: {startupPolicyOrder: InOrder}, replicatedJobs: [{name: a, JOB}, {name: b, JOB, dependsOn: [{name: a, status: Ready}]}]", "", "spec.replicatedJobs[1].dependsOn[0]", "remove one of them"},
+		"order":                   {"startupPolicy: {startupPolicyOrder: Reverse}, " + pair, "", "spec.startupPolicy.startupPolicyOrder", `"InOrder"`},
+		"operator":                {"successPolicy: {operator: Most}, " + pair, "", "spec.successPolicy.operator", `"Any"`},
+		"unknown target":          {"successPolicy: {operator: All, targetReplicatedJobs: [workers, x]}, " + pair, "", "spec.successPolicy.targetReplicatedJobs[1]", `"leader", "workers"`},
+		"nobody succeeds":         {"successPolicy: {operator: All, targetReplicatedJobs: [b]}, replicatedJobs: [{name: a, JOB}, {name: b, replicas: 0, JOB}]", "", "spec.successPolicy.targetReplicatedJobs", "at least 1"},
+		"negative restarts":       {"failurePolicy: {maxRestarts: -1}, " + pair, "", "spec.failurePolicy.maxRestarts", "from 0"},
+		"strategy":                {"failurePolicy: {restartStrategy: Some}, " + pair, "", "spec.failurePolicy.restartStrategy", `"BlockingRecreate"`},
+		"in place, backoffLimit":  {inPlace("backoffLimit: 2147483647, ", ""), "", "spec.replicatedJobs[0].template.spec.backoffLimit", "2147483647"},
+		"in place, replacement":   {inPlace("podReplacementPolicy: Failed, ", ""), "", "spec.replicatedJobs[0].template.spec.podReplacementPolicy", "Failed"},
+		"in place, completions":   {inPlace("completions: 2", "completions: 3"), "", "spec.replicatedJobs[0].template.spec.completions", "the same as parallelism"},
+		"in place, no agent":      {inPlace(agentRules, ""), "", "spec.replicatedJobs[0].template.spec.template.spec.initContainers", "RestartAllContainers"},
+		"in place, one by one":    {"startupPolicy: {startupPolicyOrder: InOrder}, " + inPlace("", ""), "", "spec.startupPolicy.startupPolicyOrder", "use AnyOrder"},
+		"in place, by dependence": {inPlace("name: b, ", "name: b, dependsOn: [{name: a, status: Ready}], "), "", "spec.replicatedJobs[1].dependsOn", "remove it"},
+		"rule name":               {"failurePolicy: {rules: [{name: 'a-b', action: FailJobSet}]}, " + pair, "", "spec.failurePolicy.rules[0].name", "letters and digits"},
+		"long rule name":          {"failurePolicy: {rules: [{name: " + long + long + long + ", action: FailJobSet}]}, " + pair, "", "spec.failurePolicy.rules[0].name", "at most 128"},
+		"rule twice":              {"failurePolicy: {rules: [{action: FailJobSet}, {name: failurePolicyRule0, action: FailJobSet}]}, " + pair, "", "spec.failurePolicy.rules[1].name", "Duplicate"},
+		"action":                  {"failurePolicy: {rules: [{action: Cry}]}, " + pair, "", "spec.failurePolicy.rules[0].action", `"RestartJob"`},
+		"reason":                  {"failurePolicy: {rules: [{action: FailJobSet, onJobFailureReasons: [Bored]}]}, " + pair, "", "spec.failurePolicy.rules[0].onJobFailureReasons[0]", `"BackoffLimitExceeded"`},
+		"pattern":                 {"failurePolicy: {rules: [{action: FailJobSet, onJobFailureMessagePatterns: ['(']}]}, " + pair, "", "spec.failurePolicy.rules[0].onJobFailureMessagePatterns[0]", "no regular expression"},
+		"rule of nobody":          {"failurePolicy: {rules: [{action: FailJobSet, targetReplicatedJobs: [x]}]}, " + pair, "", "spec.failurePolicy.rules[0].targetReplicatedJobs[0]", `"leader", "workers"`},
+		"coordinator":             {"coordinator: {replicatedJob: x}, " + pair, "", "spec.coordinator.replicatedJob", `"leader", "workers"`},
+		"coordinating Job":        {"coordinator: {replicatedJob: workers, jobIndex: 2}, " + pair, "", "spec.coordinator.jobIndex", "2 Jobs"},
+		"coordinating pod":        {"coordinator: {replicatedJob: workers, podIndex: 2}, " + pair, "", "spec.coordinator.podIndex", "2 completions"},
+		"coordinating nobody":     {"coordinator: {replicatedJob: workers, podIndex: -1}, " + pair, "", "spec.coordinator.podIndex", "2 completions"},
+		"coordinator without":     {"coordinator: {replicatedJob: a}, replicatedJobs: [{name: a, template: {spec: {completionMode: NonIndexed, POD}}}]", "", "spec.coordinator.replicatedJob", "completionMode"},
+		"claim without a name":    {"volumeClaimPolicies: [{templates: [{}]}], " + pair, "", "spec.volumeClaimPolicies[0].templates[0].metadata.name", "by this name"},
+		"claim elsewhere":         {"volumeClaimPolicies: [{templates: [{metadata: {name: a, namespace: b}}]}], " + pair, "", "spec.volumeClaimPolicies[0].templates[0].metadata.namespace", "remove it"},
+		"claim nobody mounts":     {"volumeClaimPolicies: [{templates: [{metadata: {name: a}}]}], " + pair, "", "spec.volumeClaimPolicies[0].templates[0].metadata.name", "volumeMount"},
+		"claim twice":             {"volumeClaimPolicies: [{templates: [{metadata: {name: v}}]}, {templates: [{metadata: {name: v}}]}], replicatedJobs: [{name: a, template: {spec: {template: {spec: {containers: [{name: c, volumeMounts: [{name: v, mountPath: /v}]}]}}}}}]", "", "spec.volumeClaimPolicies[1].templates[0].metadata.name", "Duplicate"},
+		"claim and volume":        {"volumeClaimPolicies: [{templates: [{metadata: {name: v}}]}], replicatedJobs: [{name: a, template: {spec: {template: {spec: {volumes: [{name: v}], containers: [{name: c, volumeMounts: [{name: v, mountPath: /v}]}]}}}}}]", "", "spec.replicatedJobs[0].template.spec.template.spec.volumes[0].name", "Duplicate"},
+		"exclusive by what":       {pair, "annotations: {alpha.jobset.sigs.k8s.io/exclusive-topology: a b}", "metadata.annotations[alpha.jobset.sigs.k8s.io/exclusive-topology]", "label of nodes"},
+		"a role apart from what":  {"replicatedJobs: [{name: a, template: {metadata: {annotations: {alpha.jobset.sigs.k8s.io/exclusive-topology: a b}}, spec: {POD}}}]", "", "spec.replicatedJobs[0].template.metadata.annotations", "label of nodes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			js := decode(t, tc.spec)
@@ -90,6 +95,42 @@ func TestRefused(t *testing.T) {
 				t.Error("it is planned")
 			}
 		})
+	}
+}
+
+// agentRules has the agent of a pod restart it.
+const agentRules = "restartPolicyRules: [{action: RestartAllContainers, exitCodes: {operator: In, values: [42]}}]"
+
+// inPlace is a JobSet whose pods restart in place, with one thing in place of another in its first role.
+func inPlace(old, with string) string {
+	role := "{name: a, template: {spec: {backoffLimit: 2147483647, podReplacementPolicy: Failed, parallelism: 2, completions: 2, " +
+		"template: {spec: {containers: [{name: c}], initContainers: [{name: agent, restartPolicy: Always, " + agentRules + "}]}}}}}"
+	roles := role + ", " + strings.Replace(role, "name: a,", "name: b,", 1)
+	return "failurePolicy: {restartStrategy: InPlaceRestart, maxRestarts: 3}, replicatedJobs: [" +
+		strings.Replace(roles, old, with, 1) + "]"
+}
+
+// TestWhatRestartsInPlaceIsTaken: a JobSet that has all that it takes is accepted and planned so, and one whose annotation
+// says that it does not is planned as Recreate.
+func TestWhatRestartsInPlaceIsTaken(t *testing.T) {
+	k := jobset.Kind()
+	js := decode(t, inPlace("", ""))
+	if errs := k.Admission.Validate(js); len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	plan, err := k.Running.Operated.Compile(js)
+	if err != nil || plan.InPlace == nil || plan.InPlace.Pods != 4 {
+		t.Errorf("it is planned as %+v, %v", plan, err)
+	}
+	if n, _ := k.Replaceable(js, nil); n == 0 {
+		t.Error("none of its pods can be made anew")
+	}
+	js.Annotations = map[string]string{api.DisableInPlaceRestartKey: "true"}
+	if plan, err := k.Running.Operated.Compile(js); err != nil || plan.InPlace != nil {
+		t.Errorf("switched off it is planned as %+v, %v", plan, err)
+	}
+	if n, _ := k.Replaceable(js, nil); n != 0 {
+		t.Error("switched off, its pods are made anew one by one")
 	}
 }
 

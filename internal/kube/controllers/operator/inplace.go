@@ -1,0 +1,278 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/podplan"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/view"
+)
+
+// Events of jobs whose pods restart in place, and codes of why they do not.
+const (
+	restartedInPlace = "RestartedInPlace"
+	notInPlace       = "NotRestartedInPlace"
+	lateInPlace      = "LateInPlace"
+	podsSucceeded    = "PodsSucceeded"
+)
+
+// leaver is a pod that left the round that all were in.
+type leaver struct {
+	// pod as it was when it failed, as far as that was seen, and member it is of.
+	pod    *corev1.Pod
+	member int
+	// stay is how many pods restart where they are, and made how many were made anew in place of others.
+	stay, made int32
+}
+
+// told says in words what follows for all pods.
+func (x *leaver) told() string {
+	if x.made > 0 {
+		return fmt.Sprintf("%d pods restart in place, and %d was made anew", x.stay, x.made)
+	}
+	return fmt.Sprintf("%d pods restart in place", x.stay)
+}
+
+// listen takes in which rounds the pods of members say that they are in.
+func (r *reconciler) listen(ctx context.Context, l *look) error {
+	keys := r.kind.Running.Operated.Rounds
+	if l.plan.InPlace == nil || keys == nil || l.plan.Suspended || l.kept.Outcome != podplan.Open {
+		return nil
+	}
+	told, made := int32(0), int32(0)
+	for i := range l.members {
+		if l.members[i].kind == nil || l.seen[i].Attempt < l.kept.Attempt {
+			continue
+		}
+		var pods corev1.PodList
+		if err := r.Client.List(ctx, &pods, client.InNamespace(l.job.GetNamespace()),
+			client.MatchingFields{Index: string(l.members[i].GetUID())}, client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("list pods of %s: %w", l.members[i].GetName(), err)
+		}
+		n, anew := l.hear(i, pods.Items, keys.Round)
+		told, made = told+n, made+anew
+	}
+	if l.left != nil {
+		exits := r.exits.of(client.ObjectKeyFromObject(l.job))
+		for _, id := range slices.Sorted(maps.Keys(exits)) {
+			if i := l.memberOf(exits[id]); i >= 0 {
+				l.leaves(&leaver{pod: exits[id], member: i})
+			}
+		}
+		l.left.stay, l.left.made = told-made, made
+		l.seen[l.left.member].InRound.Why = "pod " + l.left.pod.Name + " " + whyLeft(l.left.pod)
+	}
+	return nil
+}
+
+// hear takes in what the pods of a member say. It returns how many say anything, and how many of these left the round that
+// all were in by being made anew.
+func (l *look) hear(i int, pods []corev1.Pod, key string) (told, made int32) {
+	rounds := &l.kept.Rounds
+	for k := range pods {
+		p := &pods[k]
+		if p.Status.Phase == corev1.PodSucceeded {
+			l.seen[i].InRound.Done++
+		}
+		if p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodFailed ||
+			p.Status.Phase == corev1.PodSucceeded {
+			continue
+		}
+		n, err := strconv.ParseInt(p.Annotations[key], 10, 32)
+		if err != nil {
+			continue
+		}
+		told++
+		l.seen[i].InRound.Rounds = append(l.seen[i].InRound.Rounds, int32(n))
+		if rounds.Begun && rounds.Next == rounds.Current && int32(n) == rounds.Current+1 {
+			l.leaves(&leaver{pod: p, member: i})
+			if !restarted(p) {
+				made++
+			}
+		}
+	}
+	return told, made
+}
+
+// restarted reports whether a container of a pod was started again.
+func restarted(p *corev1.Pod) bool {
+	again := func(s corev1.ContainerStatus) bool { return s.RestartCount > 0 }
+	return slices.ContainsFunc(p.Status.InitContainerStatuses, again) ||
+		slices.ContainsFunc(p.Status.ContainerStatuses, again)
+}
+
+// leaves notes who left first: of whom it is known that it failed, the first to fail.
+func (l *look) leaves(x *leaver) {
+	if l.left == nil || cmp.Or(
+		view.FailedAt(x.pod).Compare(view.FailedAt(l.left.pod)),
+		cmp.Compare(x.pod.Name, l.left.pod.Name),
+	) < 0 {
+		l.left = x
+	}
+}
+
+// whyLeft says how a pod failed that left a round.
+func whyLeft(p *corev1.Pod) string {
+	container, t := view.Culprit(p)
+	disruption := view.EvidenceOf(p, core.NodeFine).Disruption
+	switch {
+	case disruption != "":
+		return "had to leave node " + p.Spec.NodeName + ": " + disruption
+	case t != nil:
+		return fmt.Sprintf("failed: container %s exited with code %d", container, t.ExitCode)
+	case p.Status.Reason != "":
+		return "failed: " + p.Status.Reason
+	}
+	return "began anew"
+}
+
+// endedInPlace are the attempts of a job whose pods are told to begin anew in place.
+func (r *reconciler) endedInPlace(ctx context.Context, l *look, m *podplan.Memory) (history.Attempts, error) {
+	a := history.Attempt{
+		Start:         metav1.NewTime(l.kept.Started),
+		RestartedPods: l.left.stay,
+	} // GPUs are the admission's
+	pods, err := r.ran(ctx, l)
+	if err != nil {
+		return l.attempts, err
+	}
+	var nodes []string
+	for _, p := range pods {
+		if p.Spec.NodeName != "" {
+			nodes = append(nodes, p.Spec.NodeName)
+		}
+	}
+	view.OnNodes(&a, nodes)
+	trouble, err := r.trouble(ctx, l.left.pod)
+	if err != nil {
+		return l.attempts, err
+	}
+	message := l.left.told() + ": no Job failed; they keep nodes and quota"
+	view.FailPods(&a, l.now, l.left.pod, nil, trouble, message)
+	view.NoteCheckpoint(&a, l.job, l.now)
+	for _, p := range pods {
+		view.NoteCheckpoint(&a, p, l.now)
+	}
+	return view.AddAttempt(l.attempts, a), nil
+}
+
+// whyAll is why all pods of a job are made anew though none of its members failed, as a code and in words.
+func (l *look) whyAll(m *podplan.Memory) (reason, message string) {
+	switch before := &l.kept.Rounds; {
+	case l.plan.InPlace == nil || !before.Begun:
+	case !before.Since.IsZero() && m.Rounds.Failures > before.Failures:
+		return lateInPlace, fmt.Sprintf(
+			"not all pods came back in place within %s: all are made anew", l.plan.InPlace.Patience)
+	case !before.Since.IsZero() || m.Rounds.Failures+m.Rounds.Free > before.Failures+before.Free:
+		return podsSucceeded, "some pods had succeeded, and do not begin anew in place: all are made anew"
+	}
+	return "Restarted", "all its pods are made anew"
+}
+
+// tellRounds tells by events what follows for pods that restart in place.
+func (r *reconciler) tellRounds(l *look, m *podplan.Memory) {
+	if l.plan.InPlace == nil {
+		return
+	}
+	switch before := &l.kept.Rounds; {
+	case m.Attempt > l.kept.Attempt:
+		if reason, message := l.whyAll(m); reason == lateInPlace || reason == podsSucceeded {
+			r.event(l.job, corev1.EventTypeWarning, notInPlace, "Pods are made anew: "+message)
+		}
+	case m.Rounds.Over > before.Over && l.left != nil:
+		r.event(l.job, corev1.EventTypeNormal, restartedInPlace, fmt.Sprintf(
+			"%s, attempt %d: %s", l.left.told(), m.Rounds.Next, l.seen[l.left.member].InRound.Why))
+	}
+	if m.Rounds.Current > l.kept.Rounds.Current {
+		r.exits.forget(client.ObjectKeyFromObject(l.job))
+	}
+}
+
+// exits are how pods ended that began anew in place since, or that others were made in place of: their objects do not
+// say it any more. It is known as long as this process lives, and until all pods have begun anew.
+type exits struct {
+	mu sync.Mutex
+	// pods as they were when they failed, by job.
+	pods map[types.NamespacedName]map[types.UID]*corev1.Pod
+}
+
+// mostExits is how many are kept of a job: those that fail first matter.
+const mostExits = 16
+
+func (e *exits) note(job types.NamespacedName, p *corev1.Pod) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.pods == nil {
+		e.pods = map[types.NamespacedName]map[types.UID]*corev1.Pod{}
+	}
+	if e.pods[job] == nil {
+		e.pods[job] = map[types.UID]*corev1.Pod{}
+	}
+	if len(e.pods[job]) < mostExits {
+		e.pods[job][p.UID] = p
+	}
+}
+
+func (e *exits) of(job types.NamespacedName) map[types.UID]*corev1.Pod {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return maps.Clone(e.pods[job])
+}
+
+func (e *exits) forget(job types.NamespacedName) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.pods, job)
+}
+
+// inRounds has jobs looked at whose pods say in which round they are, or ended. Anybody who makes a pod can write the
+// label: that has a job looked at in vain, and no more. Whose pod it is its owner says.
+func (r *reconciler) inRounds(keys *jobs.RoundKeys) handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	look := func(q queue, o client.Object) {
+		if name := o.GetLabels()[keys.Job]; name != "" && o.GetAnnotations()[keys.Round] != "" {
+			q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}})
+		}
+	}
+	note := func(o client.Object) bool {
+		p, is := o.(*corev1.Pod)
+		name := o.GetLabels()[keys.Job]
+		if !is || name == "" || p.Annotations[keys.Round] == "" {
+			return false
+		}
+		_, t := view.Culprit(p)
+		if t == nil && view.EvidenceOf(p, core.NodeFine).Disruption == "" {
+			return false
+		}
+		r.exits.note(types.NamespacedName{Namespace: p.Namespace, Name: name}, p)
+		return true
+	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { look(q, e.Object) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
+			was, is := e.ObjectOld, e.ObjectNew
+			if note(is) || was.GetAnnotations()[keys.Round] != is.GetAnnotations()[keys.Round] ||
+				(was.GetDeletionTimestamp() == nil) != (is.GetDeletionTimestamp() == nil) {
+				look(q, is)
+			}
+		},
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { look(q, e.Object) },
+	}
+}

@@ -1,0 +1,314 @@
+package operator
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	jobset "github.com/mlbatch/mlbatch/api/jobset/v1alpha2"
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/kube/admission"
+	"github.com/mlbatch/mlbatch/internal/kube/foreign"
+	jobsetkind "github.com/mlbatch/mlbatch/internal/kube/jobs/jobset"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
+	"github.com/mlbatch/mlbatch/internal/kube/scheme"
+)
+
+// rounds is a controller of JobSets with one whose three pods restart in place.
+type rounds struct {
+	t     *testing.T
+	r     *reconciler
+	c     client.Client
+	clock *clocktesting.FakePassiveClock
+	told  *events.FakeRecorder
+}
+
+func newRounds(t *testing.T, retries int32) *rounds {
+	t.Helper()
+	js := &jobset.JobSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "x", UID: "x-uid"},
+		Spec: jobset.JobSetSpec{
+			FailurePolicy: &jobset.FailurePolicy{MaxRestarts: retries, RestartStrategy: jobset.InPlaceRestart},
+			ReplicatedJobs: []jobset.ReplicatedJob{{Name: "w", Template: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{
+				Parallelism: new(int32(3)), Completions: new(int32(3)), BackoffLimit: new(int32(math.MaxInt32)),
+				PodReplacementPolicy: new(batchv1.Failed),
+				Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{
+					{
+						Name:          "c",
+						Image:         "i",
+						RestartPolicy: new(corev1.ContainerRestartPolicyNever),
+						RestartPolicyRules: []corev1.ContainerRestartRule{
+							{Action: corev1.ContainerRestartRuleActionRestartAllContainers},
+						},
+					},
+				}}},
+			}}}},
+		},
+	}
+	w := &rounds{
+		t: t, clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0)), told: events.NewFakeRecorder(1000),
+	}
+	w.c = fake.NewClientBuilder().WithScheme(scheme.For(kinds.All())).
+		WithObjects(js, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "lab"}}).
+		WithStatusSubresource(&jobset.JobSet{}, &batchv1.Job{}).
+		WithIndex(&corev1.Pod{}, Index, IndexOwned).WithIndex(&corev1.Service{}, Index, IndexOwned).
+		WithIndex(&batchv1.Job{}, Index, IndexOwned).
+		WithIndex(&kueue.Workload{}, admission.JobIndex, admission.IndexWorkload).
+		WithIndex(&corev1.Pod{}, foreign.Index, foreign.IndexImages(nil)).Build()
+	w.anew()
+	w.run()
+	for i := range 3 {
+		w.pod(fmt.Sprintf("x-w-0-%d", i), w.job().UID, "0")
+	}
+	w.run()
+	return w
+}
+
+// anew has another process take over, which knows nothing.
+func (w *rounds) anew() {
+	kind := jobsetkind.Kind()
+	w.r = &reconciler{kind: &kind, Options: Options{
+		Client: w.c, Live: w.c, Clock: w.clock, Recorder: w.told, Managed: func(_, _ string) bool { return false },
+	}}
+}
+
+func (w *rounds) run() {
+	w.t.Helper()
+	for range 10 {
+		w.step()
+	}
+}
+
+func (w *rounds) step() {
+	w.t.Helper()
+	w.clock.SetTime(w.clock.Now().Add(time.Second))
+	if _, err := w.r.Reconcile(
+		w.t.Context(),
+		reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "lab", Name: "x"}},
+	); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *rounds) job() *batchv1.Job {
+	w.t.Helper()
+	var all batchv1.JobList
+	if err := w.c.List(w.t.Context(), &all); err != nil || len(all.Items) != 1 {
+		w.t.Fatalf("there are %d Jobs, %v", len(all.Items), err)
+	}
+	if j := &all.Items[0]; j.UID == "" {
+		j.UID = types.UID("job-" + j.Labels[recovery.AttemptLabel])
+		if err := w.c.Update(w.t.Context(), j); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	return &all.Items[0]
+}
+
+func (w *rounds) pod(name string, owner types.UID, round string) {
+	w.t.Helper()
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "lab", Name: name, UID: types.UID(name), Labels: map[string]string{jobset.JobSetNameKey: "x"},
+			Annotations: map[string]string{jobset.InPlaceRestartAttemptKey: round},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: "batch/v1", Kind: "Job", Name: "x-w-0", UID: owner, Controller: new(true),
+			}},
+		},
+		Spec:   corev1.PodSpec{NodeName: "node-" + name, Containers: []corev1.Container{{Name: "c"}}},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning},
+	}
+	for _, o := range []client.Object{p, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: p.Spec.NodeName}}} {
+		if err := w.c.Create(w.t.Context(), o); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// says has the agent of a pod say a round.
+func (w *rounds) says(pod int, round string) {
+	w.t.Helper()
+	var p corev1.Pod
+	name := types.NamespacedName{Namespace: "lab", Name: fmt.Sprintf("x-w-0-%d", pod)}
+	if err := w.c.Get(w.t.Context(), name, &p); err != nil {
+		w.t.Fatal(err)
+	}
+	p.Annotations = map[string]string{jobset.InPlaceRestartAttemptKey: round}
+	if err := w.c.Update(w.t.Context(), &p); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// status is what agents read, the current attempt and the previous one, and how often Jobs were made anew.
+func (w *rounds) status() string {
+	w.t.Helper()
+	var js jobset.JobSet
+	if err := w.c.Get(w.t.Context(), types.NamespacedName{Namespace: "lab", Name: "x"}, &js); err != nil {
+		w.t.Fatal(err)
+	}
+	of := func(n *int32) string {
+		if n == nil {
+			return "-"
+		}
+		return fmt.Sprint(*n)
+	}
+	return fmt.Sprintf("%s %s %d %s", of(js.Status.CurrentInPlaceRestartAttempt),
+		of(js.Status.PreviousInPlaceRestartAttempt), js.Status.Restarts, js.Status.TerminalState)
+}
+
+func (w *rounds) recovery() *recovery.Recovery {
+	w.t.Helper()
+	var r recovery.JobRecovery
+	if err := w.c.Get(w.t.Context(), types.NamespacedName{Namespace: "lab", Name: "x-uid"}, &r); err != nil {
+		w.t.Fatal(err)
+	}
+	return &r.Recovery
+}
+
+func (w *rounds) events() string {
+	var all []string
+	for {
+		select {
+		case e := <-w.told.Events:
+			all = append(all, e)
+		default:
+			return strings.Join(all, "\n")
+		}
+	}
+}
+
+// TestPodsRestartInPlace: one fault is one restart and one entry in the record, which says which pod failed, how, and
+// that all restarted in place, whichever process looks when; no pod and no Job is made or deleted for it.
+func TestPodsRestartInPlace(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		w := newRounds(t, 3)
+		expect(t, "together", w.status(), "0 - 0 ")
+		before := w.job().ResourceVersion
+		failed := &corev1.Pod{}
+		if err := w.c.Get(
+			t.Context(),
+			types.NamespacedName{Namespace: "lab", Name: "x-w-0-1"},
+			failed,
+		); err != nil {
+			t.Fatal(err)
+		}
+		was := failed.DeepCopy()
+		exited(139)(failed)
+		failed.Status.ContainerStatuses[0].Name = "c"
+		was.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", RestartCount: 1}}
+		if err := w.c.Status().Update(t.Context(), was.DeepCopy()); err != nil {
+			t.Fatal(err)
+		}
+		queue := workqueue.NewTypedRateLimitingQueue(
+			workqueue.DefaultTypedControllerRateLimiter[reconcile.Request](),
+		)
+		w.r.inRounds(w.r.kind.Running.Operated.Rounds).
+			Update(t.Context(), event.UpdateEvent{ObjectOld: was, ObjectNew: failed}, queue)
+		if queue.Len() != 1 {
+			t.Error("its JobSet is not looked at")
+		}
+		queue.ShutDown()
+		w.says(1, "1")
+		if killed { // once what is to be remembered is written, and before the status is
+			w.step()
+			w.anew()
+		}
+		w.run()
+		expect(t, "one restarts", w.status(), "0 0 0 ")
+		w.says(0, "1")
+		w.run()
+		w.says(2, "1")
+		w.run()
+		expect(t, "all did", w.status(), "1 0 0 ")
+		r := w.recovery()
+		if len(r.Attempts.Attempts) != 1 || r.InPlace.Failures != 1 || r.Failures != 0 {
+			t.Fatalf("it remembers %+v, %+v", r.Attempts, r.InPlace)
+		}
+		a := r.Attempts.Attempts[0]
+		if a.Pod != "x-w-0-1" || *a.ExitCode != 139 || a.Category != "Crash" || a.RestartedPods != 3 || a.NodeCount != 3 ||
+			a.ReplacedPods != 0 ||
+			!strings.Contains(a.Message, "3 pods restart in place: no Job failed") {
+			t.Errorf("its record says %+v", a)
+		}
+		if said := w.events(); strings.Count(said, restartedInPlace) != 1 ||
+			!strings.Contains(
+				said,
+				"3 pods restart in place, attempt 1: pod x-w-0-1 failed: container c exited with code 139",
+			) {
+			t.Errorf("it says %s", said)
+		}
+		if w.job().ResourceVersion != before {
+			t.Error("the Job was changed")
+		}
+	}
+}
+
+// TestForgedPodsAreNotHeard: pods of others, whatever their labels say, and numbers that no agent comes to, change nothing.
+func TestForgedPodsAreNotHeard(t *testing.T) {
+	w := newRounds(t, 3)
+	w.pod("x-w-0-9", "somebody", "1")
+	for _, said := range []string{"2", "-1", "many", "99999999999", ""} {
+		w.says(0, said)
+		w.run()
+		expect(t, "it says "+said, w.status(), "0 - 0 ")
+	}
+}
+
+// TestWhatDoesNotComeBackIsMadeAnew: pods that are too late, and pods that had succeeded, have all Jobs made anew, and
+// the record says so. The limit counts both.
+func TestWhatDoesNotComeBackIsMadeAnew(t *testing.T) {
+	w := newRounds(t, 1)
+	w.says(1, "1")
+	w.run()
+	w.clock.SetTime(w.clock.Now().Add(10 * time.Minute))
+	w.run()
+	expect(t, "the limit is 1", w.status(), "0 0 0 Failed")
+
+	w = newRounds(t, 5)
+	w.says(1, "1")
+	w.run()
+	w.clock.SetTime(w.clock.Now().Add(10 * time.Minute))
+	w.run()
+	expect(t, "too late", w.status(), "0 0 1 ")
+	all := w.recovery().Attempts.Attempts
+	if len(all) != 2 || all[1].Reason != lateInPlace ||
+		!strings.Contains(all[1].Message, "not all pods came back in place within 10m0s") {
+		t.Errorf("its record says %+v", all)
+	}
+	if said := w.events(); !strings.Contains(said, notInPlace) {
+		t.Errorf("it says %s", said)
+	}
+
+	w = newRounds(t, 5)
+	var p corev1.Pod
+	if err := w.c.Get(t.Context(), types.NamespacedName{Namespace: "lab", Name: "x-w-0-2"}, &p); err != nil {
+		t.Fatal(err)
+	}
+	p.Status.Phase = corev1.PodSucceeded
+	if err := w.c.Status().Update(t.Context(), &p); err != nil {
+		t.Fatal(err)
+	}
+	w.says(1, "1")
+	w.run()
+	expect(t, "one has succeeded", w.status(), "0 - 1 ")
+	if all := w.recovery().Attempts.Attempts; len(all) != 1 ||
+		!slices.Contains([]string{podsSucceeded}, all[0].Reason) {
+		t.Errorf("its record says %+v", all)
+	}
+}
