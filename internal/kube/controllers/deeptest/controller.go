@@ -212,7 +212,7 @@ func (r *reconciler) nodes(ctx context.Context) (map[string]*corev1.Node, []node
 	}
 	byName, waited := map[string]*corev1.Node{}, map[string]time.Time{}
 	out := make([]nodehealth.TestNode, len(nodes.Items))
-	members, unused := map[string][]string{}, map[string]bool{}
+	members, unused, faults := map[string][]string{}, map[string]bool{}, map[string]int32{}
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
 		byName[n.Name] = n
@@ -220,7 +220,9 @@ func (r *reconciler) nodes(ctx context.Context) (map[string]*corev1.Node, []node
 			waited[string(n.UID)] = at
 		}
 		pools := nodehealth.Pools(flavors, convert.NodeSignals(n))
-		state := convert.NodeWith(n, healths[n.Name]).State
+		is := convert.NodeWith(n, healths[n.Name])
+		state := is.State
+		faults[n.Name] = is.Faults
 		out[i] = nodehealth.TestNode{
 			Name: n.Name, UID: string(n.UID), Pools: pools,
 			Wanted: wanted(n) && (len(r.Flavors) == 0 ||
@@ -238,7 +240,11 @@ func (r *reconciler) nodes(ctx context.Context) (map[string]*corev1.Node, []node
 	kept := map[string]bool{}
 	for flavor, spares := range r.Spares { // each by itself, so order does not matter
 		slices.Sort(members[flavor])
-		for _, name := range spares.Keep(members[flavor], func(node string) bool { return unused[node] }) {
+		for _, name := range spares.Keep(
+			members[flavor],
+			func(node string) bool { return unused[node] },
+			func(node string) int32 { return faults[node] },
+		) {
 			kept[name] = true
 		}
 	}

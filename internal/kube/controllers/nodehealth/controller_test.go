@@ -543,7 +543,7 @@ func TestRefusedMemoryDoesNotHoldUpTheRest(t *testing.T) {
 	w.clock.Step(time.Minute)
 	w.told()
 	counted := 0
-	w.r.Count = func(states map[nodehealth.State]int, _ map[string]int, _ []nodehealth.State) {
+	w.r.Count = func(states map[nodehealth.State]int, _ map[string]int, _ []nodehealth.State, _ int) {
 		counted += states[nodehealth.FailedState]
 	}
 	w.forget = apierrors.NewRequestEntityTooLargeError("it is too large")
