@@ -144,9 +144,9 @@ func (v *Verdict) remember(
 		name           string
 		counted, known bool
 		level, points  int
-		// size is with the fault that it has if it is not held in service.
-		size int
 		Health
+		// blamed is with the fault that it has if it is not held in service.
+		blamed Health
 	}
 	var all []entry
 	for _, p := range patients {
@@ -156,13 +156,12 @@ func (v *Verdict) remember(
 		for _, part := range e.Parts {
 			e.level = max(e.level, part.Level.rank())
 		}
-		blamed := e.Health
-		blamed.Held = time.Time{}
-		blamed.blame(&p, down[p.Name], now)
-		e.points = blamed.Points(now)
+		e.blamed = e.Health
+		e.blamed.Held = time.Time{}
+		e.blamed.blame(&p, down[p.Name], now)
+		e.points = e.blamed.Points(now)
 		if len(e.Parts) > 0 || e.Testing || e.counted || !e.Untested.IsZero() || !e.DeepPassed.IsZero() ||
 			len(e.Faults) > 0 || down[p.Name] {
-			e.size = len(p.Name) + blamed.size(now)
 			all = append(all, e)
 		}
 	}
@@ -184,7 +183,7 @@ func (v *Verdict) remember(
 		bytes += len(name) + h.size(now)
 	}
 	for i, e := range all {
-		bytes += e.size
+		bytes += len(e.name) + e.blamed.size(now)
 		if len(v.Healths) >= policy.Most || bytes > mostBytes {
 			for _, unknown := range all[i:] {
 				if unknown.level > 0 { // that it was bad some weeks ago is no loss
