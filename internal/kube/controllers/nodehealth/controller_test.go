@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	health "github.com/mlbatch/mlbatch/api/health/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
@@ -49,7 +50,9 @@ type world struct {
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, kueue.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, kueue.AddToScheme, appwrapper.AddToScheme,
+	} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -70,6 +73,8 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		WithStatusSubresource(&corev1.Node{}).
 		WithIndex(&corev1.Pod{}, DeviceIndex, IndexDevices).
 		WithIndex(&kueue.Workload{}, HangIndex, IndexHangs).
+		WithIndex(&kueue.Workload{}, LostIndex, IndexLost).
+		WithIndex(&appwrapper.AppWrapper{}, LostIndex, IndexLost).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 				if err := count(o); err != nil {
