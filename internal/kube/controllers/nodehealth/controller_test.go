@@ -242,8 +242,13 @@ func TestNodesAreLabelled(t *testing.T) {
 	}
 	w.clock.Step(25 * time.Hour)
 	w.look()
+	if faults := w.faults("n1"); len(faults) != 1 || len(w.health("n1").Parts) > 0 {
+		t.Errorf("after a day is remembered %+v, want one fault and no more", w.health("n1"))
+	}
+	w.clock.Step(8 * 7 * 24 * time.Hour)
+	w.look()
 	if m, err := w.r.read(t.Context()); err != nil || len(m.Data) > 0 {
-		t.Errorf("after a day is remembered %v (%v), want nothing", m.Data, err)
+		t.Errorf("after eight weeks is remembered %v (%v), want nothing", m.Data, err)
 	}
 }
 

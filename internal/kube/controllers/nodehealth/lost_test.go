@@ -57,6 +57,11 @@ func isDown(name string, since time.Time) *corev1.Node {
 
 func (w *world) faults(name string) []nodehealth.Fault {
 	w.Helper()
+	return w.health(name).Faults
+}
+
+func (w *world) health(name string) nodehealth.Health {
+	w.Helper()
 	var m corev1.ConfigMap
 	w.must(client.IgnoreNotFound(w.c.Get(
 		w.Context(), client.ObjectKey{Namespace: "mlbatch-system", Name: convert.HealthMemory}, &m,
@@ -65,7 +70,7 @@ func (w *world) faults(name string) []nodehealth.Fault {
 	if len(torn) > 0 {
 		w.Fatalf("what is remembered of %v cannot be read", torn)
 	}
-	return healths[name].Faults
+	return healths[name]
 }
 
 // Jobs that a node failed under count with its fault, each once whatever tells of it; those that failed by themselves do not.
