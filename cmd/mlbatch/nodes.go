@@ -73,7 +73,11 @@ func readNodes(ctx context.Context, q *query, domains, lemons bool) (found, erro
 		name:    func(n view.Node) string { return n.Name },
 	}
 	if lemons {
-		list.items, list.columns, list.none = cli.Lemons(nodes), cli.LemonColumns(time.Now()), "No node failed in the last eight weeks, as far as you may know"
+		list.items, list.columns, list.none = cli.Lemons(
+			nodes,
+		), cli.LemonColumns(
+			time.Now(),
+		), "No node failed in the last eight weeks, as far as you may know"
 		return list, nil
 	}
 	if domains {

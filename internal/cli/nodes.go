@@ -136,8 +136,15 @@ func LemonColumns(now time.Time) []Column[view.Node] {
 			},
 			Less: func(a, b view.Node) int { return cmp.Compare(a.Faults.Count(), b.Faults.Count()) },
 		},
-		NumberColumn(Column[view.Node]{Title: "JOBS LOST", Rank: 1}, func(r view.Node) int { return r.Faults.JobsLost }),
-		AgeColumn(Column[view.Node]{Title: "SINCE", Rank: 2}, now, func(r view.Node) *time.Time { return &r.Faults.Since }),
+		NumberColumn(
+			Column[view.Node]{Title: "JOBS LOST", Rank: 1},
+			func(r view.Node) int { return r.Faults.JobsLost },
+		),
+		AgeColumn(
+			Column[view.Node]{Title: "SINCE", Rank: 2},
+			now,
+			func(r view.Node) *time.Time { return &r.Faults.Since },
+		),
 		{
 			Title: "LAST FAULT",
 			Text: func(r view.Node) string {

@@ -348,7 +348,13 @@ func TestOverdueTestsAreCounted(t *testing.T) {
 	}
 	tests := []nodehealth.Test{
 		past("busy", 1, nodehealth.Periodic, nodehealth.TestPassed, late),
-		going("running", 2, nodehealth.Periodic, noon), past("running", 1, nodehealth.Periodic, nodehealth.TestPassed, late),
+		going(
+			"running",
+			2,
+			nodehealth.Periodic,
+			noon,
+		),
+		past("running", 1, nodehealth.Periodic, nodehealth.TestPassed, late),
 		past("fresh", 1, nodehealth.Periodic, nodehealth.TestFailed, noon.Add(-time.Hour)),
 		past("out", 1, nodehealth.Periodic, nodehealth.TestPassed, late),
 		past("other", 1, nodehealth.Periodic, nodehealth.TestPassed, noon.Add(-time.Hour)),
@@ -406,7 +412,13 @@ func TestReturnedNodesWaitForTheirTest(t *testing.T) {
 // GPUs that read 0 for a moment are no test that passed, and a second clearing is a new reason for one: the tests of the
 // first may have come to no end.
 func TestWaitingForATestOutlivesGPUsAndClearings(t *testing.T) {
-	policy := nodehealth.Policy{Hold: time.Minute, MaxHold: time.Minute, Percent: 100, Most: 10, TestReturned: true}
+	policy := nodehealth.Policy{
+		Hold:         time.Minute,
+		MaxHold:      time.Minute,
+		Percent:      100,
+		Most:         10,
+		TestReturned: true,
+	}
 	p := nodehealth.Patient{Name: "n", UID: "u", Testable: true, Found: []nodehealth.Finding{
 		{Source: nodehealth.SourceCheck, Name: "xid", Severity: nodehealth.Fatal, Since: noon},
 	}}

@@ -201,7 +201,12 @@ func (h *Health) blame(p *Patient, down bool, now time.Time) { //nolint:revive /
 
 // down are the nodes that are down by themselves: where more of a flavor are than the breaker would take out, their network
 // is, or what they have in common.
-func (v *Verdict) down(policy Policy, patients []Patient, size map[string]int, now time.Time) map[string]bool {
+func (v *Verdict) down(
+	policy Policy,
+	patients []Patient,
+	size map[string]int,
+	now time.Time,
+) map[string]bool {
 	many, out := map[string]int{}, map[string]bool{}
 	for _, p := range patients {
 		if p.Down.IsZero() {
@@ -225,4 +230,3 @@ func (v *Verdict) down(policy Policy, patients []Patient, size map[string]int, n
 	}
 	return out
 }
-

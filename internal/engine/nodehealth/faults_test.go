@@ -15,7 +15,9 @@ type dayByDay struct {
 }
 
 func newDays() *dayByDay {
-	d := &dayByDay{policy: Policy{Hold: 5 * time.Minute, MaxHold: time.Hour, Forget: 24 * time.Hour, Percent: 10, Most: 100}}
+	d := &dayByDay{
+		policy: Policy{Hold: 5 * time.Minute, MaxHold: time.Hour, Forget: 24 * time.Hour, Percent: 10, Most: 100},
+	}
 	for i := range 19 {
 		d.others = append(d.others, Patient{Name: fmt.Sprintf("other-%02d", i), UID: "o", Pools: []string{"f"}})
 	}
@@ -85,7 +87,12 @@ func TestManyAtOnceAreNoFaults(t *testing.T) {
 	d = newDays()
 	bad := badly(SourceCondition, "GpuXid", "nvidia.com/gpu", Failed)
 	for i := range 2 {
-		d.others[i].Found = badly(SourceCheck, "xid", "nvidia.com/gpu", Fatal).Found // the worst are taken out first
+		d.others[i].Found = badly(
+			SourceCheck,
+			"xid",
+			"nvidia.com/gpu",
+			Fatal,
+		).Found // the worst are taken out first
 	}
 	if h := d.look(bad, theDay(0)); h.Held.IsZero() || len(h.Faults) > 0 {
 		t.Errorf("it is held in service since %v and has faults %v, want none", h.Held, h.Faults)
@@ -238,7 +245,12 @@ func TestFaultsOfAllNodesFit(t *testing.T) {
 	}
 	t.Logf("%d nodes, %d bytes, judged within %v", len(v.Healths), bytes, time.Since(began))
 	if bytes > 1<<20 || len(v.Healths) < 1500 || lemons != len(v.Healths) {
-		t.Errorf("%d nodes of which %d are lemons are remembered with %d bytes, want 1500 at least, the worst", len(v.Healths), lemons, bytes)
+		t.Errorf(
+			"%d nodes of which %d are lemons are remembered with %d bytes, want 1500 at least, the worst",
+			len(v.Healths),
+			lemons,
+			bytes,
+		)
 	}
 	if v.Unknown > 0 {
 		t.Errorf("%d nodes are told of that look bad: these are well", v.Unknown)

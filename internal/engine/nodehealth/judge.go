@@ -232,7 +232,9 @@ func (p *Patient) next(policy Policy, was Health, now time.Time) Health {
 	}
 	found := map[string][]Finding{}
 	for _, f := range p.Found {
-		if evidence.Overrules(f) { // what says that it passed may be deleted before what it passed on is said no more
+		if evidence.Overrules(
+			f,
+		) { // what says that it passed may be deleted before what it passed on is said no more
 			h.DeepPassed = evidence.DeepPassed
 			continue
 		}

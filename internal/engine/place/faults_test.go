@@ -18,13 +18,13 @@ func TestNodesWithFewerFaultsComeFirst(t *testing.T) {
 		pods  int32
 		want  string
 	}{
-		"alone": {"the first has failed, the second is as free", "//a~1 //b", core.TopologyRequest{}, 8, 1, "b*1"},
-		"the fewest": {"", "//a~3 //b~1 //c~2", core.TopologyRequest{}, 8, 2, "b*1 c*1"},
-		"no others": {"faults keep nothing from starting", "//a~3 //b~3", core.TopologyRequest{}, 8, 2, "a*1 b*1"},
-		"a node in use": {"a whole node stays whole", "//a=2~3 //b", core.TopologyRequest{}, 2, 1, "a*1"},
-		"a warned one": {"what is wrong now counts more than what was", "//a~3 //b!", core.TopologyRequest{}, 8, 1, "a*1"},
-		"in a rack": {"", "x/r/a~1 x/r/b x/r/c", rack, 8, 2, "b*1 c*1"},
-		"the better rack": {"both are as free", "x/r1/a~1 x/r1/b x/r2/c x/r2/d", rack, 8, 2, "c*1 d*1"},
+		"alone":              {"the first has failed, the second is as free", "//a~1 //b", core.TopologyRequest{}, 8, 1, "b*1"},
+		"the fewest":         {"", "//a~3 //b~1 //c~2", core.TopologyRequest{}, 8, 2, "b*1 c*1"},
+		"no others":          {"faults keep nothing from starting", "//a~3 //b~3", core.TopologyRequest{}, 8, 2, "a*1 b*1"},
+		"a node in use":      {"a whole node stays whole", "//a=2~3 //b", core.TopologyRequest{}, 2, 1, "a*1"},
+		"a warned one":       {"what is wrong now counts more than what was", "//a~3 //b!", core.TopologyRequest{}, 8, 1, "a*1"},
+		"in a rack":          {"", "x/r/a~1 x/r/b x/r/c", rack, 8, 2, "b*1 c*1"},
+		"the better rack":    {"both are as free", "x/r1/a~1 x/r1/b x/r2/c x/r2/d", rack, 8, 2, "c*1 d*1"},
 		"of two with faults": {"", "x/r1/a~1 x/r1/b~1 x/r2/c x/r2/d~1", rack, 8, 2, "c*1 d*1"},
 		"the rack that just does": {
 			"the other stays whole", "x/r1/a~3 x/r1/b~3 x/r2/c x/r2/d x/r2/e", rack, 8, 2, "a*1 b*1",
@@ -32,11 +32,12 @@ func TestNodesWithFewerFaultsComeFirst(t *testing.T) {
 		"a block in use": {
 			"the other stays whole, though it is better", "x/r1/a~3 x/r2/b=4 y/r3/c y/r4/d", rack, 8, 1, "a*1",
 		},
-		"one pod on a node in use": {"as little is left", "x/r1/a=4~1 x/r2/b=4", rack, 2, 1, "b*1"},
+		"one pod on a node in use":        {"as little is left", "x/r1/a=4~1 x/r2/b=4", rack, 2, 1, "b*1"},
 		"one pod, the first rack as good": {"", "x/r1/a=4 x/r2/b=4~1", rack, 2, 1, "a*1"},
 		"fewer domains": {
 			"one rack is better than two", "x/r1/a~3 x/r1/b~3 x/r2/c=4 x/r3/d=4",
-			core.TopologyRequest{Preferred: "rack"}, 4, 4, "a*2 b*2",
+			core.TopologyRequest{Preferred: "rack"},
+			4, 4, "a*2 b*2",
 		},
 	} {
 		s := inRacks(t, c.nodes)
@@ -84,7 +85,13 @@ func TestFaultsChange(t *testing.T) {
 		n := *s.Get(name).Spec()
 		n.Faults = faults
 		if better, lost := s.Set(n); better || lost {
-			t.Errorf("%s has %d faults: better %t, lost %t, want neither: nothing that waits could start", name, faults, better, lost)
+			t.Errorf(
+				"%s has %d faults: better %t, lost %t, want neither: nothing that waits could start",
+				name,
+				faults,
+				better,
+				lost,
+			)
 		}
 	}
 	for _, c := range []struct {
@@ -105,10 +112,18 @@ func TestFaultsChange(t *testing.T) {
 // A search that takes too long with what faults nodes have is made without: a gang is as near as it would be.
 func TestFaultsCostNoNearness(t *testing.T) {
 	place := func(one, two string, merges int) map[string]int32 {
-		s := inRacks(t, "x/r1/a=4 x/r1/b"+one+" x/r1/c"+two+" x/r2/d=4 x/r2/e"+two+" x/r2/f"+one+" x/r3/g x/r3/h"+one)
+		s := inRacks(
+			t,
+			"x/r1/a=4 x/r1/b"+one+" x/r1/c"+two+" x/r2/d=4 x/r2/e"+two+" x/r2/f"+one+" x/r3/g x/r3/h"+one,
+		)
 		s.merges = merges
 		set := Set{
-			Class: s.Class(gpus(4), core.Constraints{Topology: core.TopologyRequest{Required: "block"}}, blocks), Count: 7,
+			Class: s.Class(
+				gpus(4),
+				core.Constraints{Topology: core.TopologyRequest{Required: "block"}},
+				blocks,
+			),
+			Count: 7,
 		}
 		spots, _, ok := s.Place(Request{View: Free, Sets: []Set{set}})
 		if !ok {

@@ -108,7 +108,11 @@ func (s *Nodes) pairNear(r Request, spots [][]Spot) bool {
 }
 
 // pairUp is pairNear with what faults nodes have, or blind to these; faulty says that some have any.
-func (s *Nodes) pairUp(r Request, spots [][]Spot, blind bool) (is outcome, faulty bool) { //nolint:revive // a fact
+func (s *Nodes) pairUp(
+	r Request,
+	spots [][]Spot,
+	blind bool,
+) (is outcome, faulty bool) { //nolint:revive // a fact
 	p := &pair{
 		s: s, blind: blind, sets: [2]*Set{&r.Sets[0], &r.Sets[1]}, view: r.View, tree: r.Sets[0].Class.near.tree,
 		curves: map[int32]*pairCurve{}, merges: min(s.merges, maxPairMerges),

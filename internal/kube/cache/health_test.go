@@ -45,13 +45,13 @@ func TestNodesWithWhatIsRemembered(t *testing.T) {
 			{memory(suspect), core.NodeWarned},
 			{memory("gone"), core.NodeReady},
 		},
-		"the memory first":         {{memory(failed), ""}, {node(), core.NodeClosed}},
-		"a lemon":                  {{node(), core.NodeReady}, {memory(lemon), "2 faults"}, {memory(lemon), ""}, {memory("gone"), core.NodeReady}},
+		"the memory first":          {{memory(failed), ""}, {node(), core.NodeClosed}},
+		"a lemon":                   {{node(), core.NodeReady}, {memory(lemon), "2 faults"}, {memory(lemon), ""}, {memory("gone"), core.NodeReady}},
 		"a lemon, the memory first": {{memory(lemon), ""}, {node(), "2 faults"}},
-		"of a node before it":      {{node(), core.NodeReady}, {memory(other), ""}},
-		"a fact that is worse":     {{memory(failed), ""}, {lostNode(), core.NodeLost}, {node(), core.NodeClosed}},
-		"what nobody can read":     {{node(), core.NodeReady}, {memory("torn"), ""}},
-		"it is deleted in between": {{node(), core.NodeReady}, {cache.ObjectUpdate{Ref: cache.Ref{Kind: cache.Node, Name: "n"}}, ""}, {memory(failed), ""}, {node(), core.NodeClosed}},
+		"of a node before it":       {{node(), core.NodeReady}, {memory(other), ""}},
+		"a fact that is worse":      {{memory(failed), ""}, {lostNode(), core.NodeLost}, {node(), core.NodeClosed}},
+		"what nobody can read":      {{node(), core.NodeReady}, {memory("torn"), ""}},
+		"it is deleted in between":  {{node(), core.NodeReady}, {cache.ObjectUpdate{Ref: cache.Ref{Kind: cache.Node, Name: "n"}}, ""}, {memory(failed), ""}, {node(), core.NodeClosed}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := cache.NewWorld(convert.Rules{})

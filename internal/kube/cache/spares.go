@@ -164,7 +164,8 @@ func (w *World) lookAt(name string, flavors []core.Flavor) bool {
 	if exists {
 		serves = nodehealth.Pools(flavors, w.health.signals[name].Signals)
 	}
-	free := len(serves) > 0 && n.State == core.NodeReady && s.places[name] == 0 && !s.held[name] && !w.holdsDevices(name)
+	free := len(serves) > 0 && n.State == core.NodeReady && s.places[name] == 0 && !s.held[name] &&
+		!w.holdsDevices(name)
 	was := s.serves[name]
 	if slices.Equal(was, serves) && free == s.free[name] && n.Faults == s.faults[name] {
 		return false

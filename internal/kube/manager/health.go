@@ -94,7 +94,9 @@ func (s ownCacheOf) GetCache() cache.Cache { return s.Cache }
 // templateFor is what tests run in a cluster: OpenShift gives namespaces users of their own, and refuses pods that name
 // another. It is known by its SecurityContextConstraints.
 func templateFor(mapper apimeta.RESTMapper, t deeptest.Template) (deeptest.Template, error) {
-	_, err := mapper.RESTMapping(schema.GroupKind{Group: "security.openshift.io", Kind: "SecurityContextConstraints"})
+	_, err := mapper.RESTMapping(
+		schema.GroupKind{Group: "security.openshift.io", Kind: "SecurityContextConstraints"},
+	)
 	if err != nil && !apimeta.IsNoMatchError(err) {
 		return t, fmt.Errorf("ask whether the cluster is OpenShift: %w", err)
 	}

@@ -245,7 +245,13 @@ func (r *reconciler) tests(ctx context.Context) (map[string][]nodehealth.Test, e
 		return nil, nil
 	}
 	var ns corev1.Namespace
-	if err := r.Client.Get(ctx, client.ObjectKey{Name: r.TestNamespace}, &ns); client.IgnoreNotFound(err) != nil {
+	if err := r.Client.Get(
+		ctx,
+		client.ObjectKey{Name: r.TestNamespace},
+		&ns,
+	); client.IgnoreNotFound(
+		err,
+	) != nil {
 		return nil, fmt.Errorf("read namespace %s: %w", r.TestNamespace, err)
 	}
 	if ns.Labels[kueue.TeamNamespaceLabel] == "true" {

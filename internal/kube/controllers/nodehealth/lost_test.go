@@ -75,11 +75,34 @@ func (w *world) health(name string) nodehealth.Health {
 
 // Jobs that a node failed under count with its fault, each once whatever tells of it; those that failed by themselves do not.
 func TestJobsThatWereLostCount(t *testing.T) {
-	w := newWorld(t, isDown("a", noon.Add(-2*time.Minute)), node("b", ""),
-		lostWorkload("of-one", "one", "a", core.CategoryNodeFailure), lostWrapper("one", "a"), lostWrapper("two", "a"),
+	w := newWorld(
+		t,
+		isDown("a", noon.Add(-2*time.Minute)),
+		node("b", ""),
+		lostWorkload(
+			"of-one",
+			"one",
+			"a",
+			core.CategoryNodeFailure,
+		),
+		lostWrapper("one", "a"),
+		lostWrapper("two", "a"),
 		lostWorkload("three", "", "a", core.CategoryNetworkFailure),
-		lostWorkload("user", "", "a", core.CategoryUserError), lostWorkload("memory", "", "a", core.CategoryOutOfMemory),
-		lostWorkload("preempted", "", "a", core.CategoryPreemption), lostWorkload("elsewhere", "", "b", core.CategoryNodeFailure))
+		lostWorkload(
+			"user",
+			"",
+			"a",
+			core.CategoryUserError,
+		),
+		lostWorkload("memory", "", "a", core.CategoryOutOfMemory),
+		lostWorkload(
+			"preempted",
+			"",
+			"a",
+			core.CategoryPreemption,
+		),
+		lostWorkload("elsewhere", "", "b", core.CategoryNodeFailure),
+	)
 	w.look()
 	if got := w.faults("a"); len(got) != 1 || got[0].Kind != nodehealth.FaultDown || got[0].Jobs != 3 {
 		t.Errorf("its faults are %+v, want that it is down and three jobs were lost", got)
@@ -120,6 +143,10 @@ func TestNodesThatAreDownForAReason(t *testing.T) {
 	}
 	w := newWorld(t, isDown("a", noon.Add(-10*time.Second)), node("b", ""))
 	if next := w.look(); len(w.faults("a")) > 0 || next.RequeueAfter <= 0 || next.RequeueAfter > time.Minute {
-		t.Errorf("its faults are %+v, and it is looked again after %s: want none, and within a minute", w.faults("a"), next.RequeueAfter)
+		t.Errorf(
+			"its faults are %+v, and it is looked again after %s: want none, and within a minute",
+			w.faults("a"),
+			next.RequeueAfter,
+		)
 	}
 }
