@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
+	"github.com/mlbatch/mlbatch/internal/cli/admin"
 	"github.com/mlbatch/mlbatch/internal/words"
 )
 
@@ -15,14 +16,16 @@ import (
 func newClearCommand() *cobra.Command {
 	var d nodeCommand
 	var reason string
-	withoutTest := false
+	withoutTest, forget := false, false
 	d.do = func(ctx context.Context) error {
 		who, err := cli.WhoAmI(ctx, d.c)
 		if err != nil {
 			return err //nolint:wrapcheck // it says what it asked
 		}
 		for _, n := range d.nodes {
-			left, err := n.Clear(ctx, d.c, who, reason, withoutTest, time.Now())
+			left, err := n.Clear(ctx, d.c, who, reason, admin.Clearing{
+				WithoutTest: withoutTest, ForgetFaults: forget,
+			}, time.Now())
 			if err != nil {
 				return err //nolint:wrapcheck // it names the node
 			}
@@ -46,9 +49,12 @@ mlbatch set is taken off. What others set, and what "mlbatch drain" did, stays.
 Where mlbatch tests nodes that return (nodeHealth.deepTest), one that had a fatal finding waits for its
 test before it is used; --without-test has it used at once.
 
+The faults of the last weeks, by which nodes that fail again and again get jobs last (mlbatch nodes --lemons), count on:
+that a node came back says nothing of the next time. --forget-faults is for one that was repaired.
+
 It takes the right to patch nodes.`,
 		Example: `  # repaired, and tested by hand
-  mlbatch nodes clear node-1 --reason "GPU 3 replaced"
+  mlbatch nodes clear node-1 --reason "GPU 3 replaced" --forget-faults
 
   # what waits for a test is used without
   mlbatch nodes clear node-1 --without-test`,
@@ -56,5 +62,7 @@ It takes the right to patch nodes.`,
 	cmd.Flags().StringVar(&reason, "reason", "", "`why`, for those who look at the node later")
 	cmd.Flags().BoolVar(&withoutTest, "without-test", false,
 		"use nodes at once that would wait for the deep test of nodes that return")
+	cmd.Flags().BoolVar(&forget, "forget-faults", false,
+		"forget that nodes failed in the last weeks: what failed was replaced")
 	return cmd
 }

@@ -14,7 +14,7 @@ import (
 
 // newNodesCommand lists nodes.
 func newNodesCommand() *cobra.Command {
-	domains := false
+	domains, lemons := false, false
 	list := &readCommand{
 		formats: []string{"wide", "name", "json", "yaml"},
 		columns: true,
@@ -22,7 +22,7 @@ func newNodesCommand() *cobra.Command {
 		sorts:   titles(cli.NodesInDomainsColumns(time.Time{})),
 		watch:   againAndAgain,
 		bare:    "without titles and the line below",
-		read:    func(ctx context.Context, q *query) (found, error) { return readNodes(ctx, q, domains) },
+		read:    func(ctx context.Context, q *query) (found, error) { return readNodes(ctx, q, domains, lemons) },
 	}
 	cmd := list.command(&cobra.Command{
 		Use:     "nodes",
@@ -40,6 +40,9 @@ It takes the right to list nodes; what is on them is told to those who may list 
   # which are in which rack?
   mlbatch nodes --topology
 
+  # which failed again and again in the last weeks, and what did that cost?
+  mlbatch nodes --lemons
+
   # names, for scripts
   mlbatch nodes -o name
 
@@ -49,6 +52,9 @@ It takes the right to list nodes; what is on them is told to those who may list 
 	})
 	cmd.Flags().
 		BoolVar(&domains, "topology", false, "show in which rack, block or other domain each is, and sort by that")
+	cmd.Flags().BoolVar(&lemons, "lemons", false,
+		"show the nodes that failed in the last eight weeks, the worst first, with the jobs that were lost")
+	cmd.MarkFlagsMutuallyExclusive("topology", "lemons")
 	cmd.AddCommand(newClearCommand())
 	return cmd
 }
@@ -56,7 +62,7 @@ It takes the right to list nodes; what is on them is told to those who may list 
 // untoldPods is said to those who may not know what is on the nodes.
 const untoldPods = "You may not list pods of all namespaces: what is on the nodes is not counted."
 
-func readNodes(ctx context.Context, q *query, domains bool) (found, error) { //nolint:revive // a flag
+func readNodes(ctx context.Context, q *query, domains, lemons bool) (found, error) { //nolint:revive // flags
 	nodes, seen, err := cli.Nodes(ctx, q.c)
 	if err != nil {
 		return nil, err
@@ -65,6 +71,14 @@ func readNodes(ctx context.Context, q *query, domains bool) (found, error) { //n
 		items:   nodes,
 		columns: cli.NodeColumns(time.Now()),
 		name:    func(n view.Node) string { return n.Name },
+	}
+	if lemons {
+		list.items, list.columns, list.none = cli.Lemons(
+			nodes,
+		), cli.LemonColumns(
+			time.Now(),
+		), "No node failed in the last eight weeks, as far as you may know"
+		return list, nil
 	}
 	if domains {
 		levels, all, err := cli.TopologyOf(ctx, q.c, "")

@@ -118,3 +118,52 @@ func SumOfNodes(rows []view.Node) string {
 	}
 	return strings.Join(said, ", ")
 }
+
+// LemonColumns are those of a list of nodes that had faults.
+func LemonColumns(now time.Time) []Column[view.Node] {
+	return []Column[view.Node]{
+		{Title: "NAME", Text: func(r view.Node) string { return r.Name }},
+		{Title: "STATE", State: true, Text: func(r view.Node) string { return string(r.State) }},
+		NumberColumn(Column[view.Node]{Title: "LEMON"}, func(r view.Node) int { return r.Faults.Lemon }),
+		{
+			Title: "FAULTS",
+			Text: func(r view.Node) string {
+				var out []string
+				for _, kind := range slices.Sorted(maps.Keys(r.Faults.Kinds)) {
+					out = append(out, fmt.Sprintf("%d %s", r.Faults.Kinds[kind], kind))
+				}
+				return strings.Join(out, ", ")
+			},
+			Less: func(a, b view.Node) int { return cmp.Compare(a.Faults.Count(), b.Faults.Count()) },
+		},
+		NumberColumn(
+			Column[view.Node]{Title: "JOBS LOST", Rank: 1},
+			func(r view.Node) int { return r.Faults.JobsLost },
+		),
+		AgeColumn(
+			Column[view.Node]{Title: "SINCE", Rank: 2},
+			now,
+			func(r view.Node) *time.Time { return &r.Faults.Since },
+		),
+		{
+			Title: "LAST FAULT",
+			Text: func(r view.Node) string {
+				return fmt.Sprintf("%s %s ago", r.Faults.LastKind, age(now, r.Faults.Last))
+			},
+			Less: func(a, b view.Node) int { return b.Faults.Last.Compare(a.Faults.Last) },
+		},
+	}
+}
+
+// Lemons are the nodes that had faults, the worst first.
+func Lemons(nodes []view.Node) []view.Node {
+	out := slices.DeleteFunc(slices.Clone(nodes), func(n view.Node) bool { return n.Faults == nil })
+	slices.SortStableFunc(out, func(a, b view.Node) int {
+		return cmp.Or(
+			cmp.Compare(b.Faults.Lemon, a.Faults.Lemon), cmp.Compare(b.Faults.Count(), a.Faults.Count()),
+			cmp.Compare(b.Faults.JobsLost, a.Faults.JobsLost), b.Faults.Last.Compare(a.Faults.Last),
+			cmp.Compare(a.Name, b.Name),
+		)
+	})
+	return out
+}

@@ -63,6 +63,9 @@ type Node struct {
 	// Why says in a few words why State is not NodeReady, e.g. "cordoned" or
 	// "label autopilot.ibm.com/gpuhealth=EVICT".
 	Why string
+	// Faults says how bad the node's record is, in few steps, 0 being good: of places that are otherwise as good those
+	// with the least are taken. It keeps nothing from starting, and nothing waits for it.
+	Faults int32
 }
 
 // Filter says which nodes a pod may run on.

@@ -35,7 +35,10 @@ func (n *Node) DeepCopyInto(out *Node) {
 	), clone(
 		n.Drained,
 	)
-	out.Health = clone(n.Health)
+	out.Health, out.Faults = clone(n.Health), clone(n.Faults)
+	if n.Faults != nil {
+		out.Faults.Kinds = maps.Clone(n.Faults.Kinds)
+	}
 	out.Slices, out.FreeSlices, out.Jobs = maps.Clone(n.Slices), maps.Clone(n.FreeSlices), maps.Clone(n.Jobs)
 	out.Domain = slices.Clone(n.Domain)
 }

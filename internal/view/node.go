@@ -72,6 +72,45 @@ func HealthOf(h nodehealth.Health) *NodeHealth {
 	return &NodeHealth{State: h.State(), Finding: f.Words(), Since: since, Held: !h.Held.IsZero()}
 }
 
+// NodeFaults are those of a node in the last eight weeks.
+type NodeFaults struct {
+	// Lemon is how bad they are together: 0 is nothing that matters, 3 the worst. Of nodes that are otherwise as good,
+	// jobs get those with the least.
+	Lemon int `json:"lemon"`
+	// Kinds are how many there were of each kind: Down, Devices, System, DeepTest, Hang.
+	Kinds map[string]int `json:"kinds"`
+	// JobsLost is how many jobs lost what they did since their last checkpoint, at least.
+	JobsLost int `json:"jobsLost"`
+	// Since is when the first of them was, Last when the last was, of LastKind.
+	Since    time.Time `json:"since"`
+	Last     time.Time `json:"last"`
+	LastKind string    `json:"lastKind"`
+}
+
+// Count is how many faults there were.
+func (f *NodeFaults) Count() (n int) {
+	for _, of := range f.Kinds {
+		n += of
+	}
+	return n
+}
+
+// FaultsOf are those that are remembered of a node, nil if none are.
+func FaultsOf(h nodehealth.Health) *NodeFaults {
+	if len(h.Faults) == 0 {
+		return nil
+	}
+	last := h.Faults[len(h.Faults)-1]
+	out := &NodeFaults{
+		Lemon: h.Lemon, Kinds: map[string]int{}, JobsLost: h.JobsLost(), Since: h.Faults[0].At, Last: last.At,
+		LastKind: string(last.Kind),
+	}
+	for _, f := range h.Faults {
+		out.Kinds[string(f.Kind)]++
+	}
+	return out
+}
+
 // Node is how a node stands, in one line. Its JSON is stable.
 type Node struct {
 	// Name is that of the node.
@@ -97,6 +136,8 @@ type Node struct {
 	Drained *Drain `json:"drained,omitempty"`
 	// Health is what findings say of it, nil if nothing.
 	Health *NodeHealth `json:"health,omitempty"`
+	// Faults are those of the last weeks, nil if there were none.
+	Faults *NodeFaults `json:"faults,omitempty"`
 	// UsedSince is since when the GPUs that pods have were used, on average over these GPUs; nil if none is, or
 	// that is not known.
 	UsedSince *time.Time `json:"gpusUsedSince,omitempty"`

@@ -15,22 +15,34 @@ import (
 	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
+// Clearing is what is said of a node beside that it is well.
+type Clearing struct {
+	// WithoutTest has it used without the deep test of nodes that return.
+	WithoutTest bool
+	// ForgetFaults has the faults of the last weeks not count any more.
+	ForgetFaults bool
+}
+
 // Clear says of a node that it is well, whatever was found on it until now, and takes off a health label that mlbatch
-// set. left says what keeps it out of service all the same. A node that returns from what was fatal is used without the
-// deep test of such nodes if withoutTest.
+// set. left says what keeps it out of service all the same.
 func (n Node) Clear(
 	ctx context.Context,
 	c client.Client,
 	who, reason string,
-	withoutTest bool,
+	how Clearing,
 	now time.Time,
 ) (left string, err error) {
 	if err := n.again(ctx, c); err != nil {
 		return "", err
 	}
-	text, err := json.Marshal(convert.Cleared{
-		By: who, Reason: reason, At: now.UTC().Truncate(time.Second), WithoutTest: withoutTest,
-	})
+	is := convert.Cleared{
+		By: who, Reason: reason, At: now.UTC().Truncate(time.Second), WithoutTest: how.WithoutTest,
+		FaultsForgotten: convert.ClearedOf(n.Node).FaultsForgotten, // the controller may not have seen it yet
+	}
+	if how.ForgetFaults {
+		is.FaultsForgotten = is.At
+	}
+	text, err := json.Marshal(is)
 	if err != nil {
 		return "", fmt.Errorf("node %s: %w", n.Name, err)
 	}

@@ -37,7 +37,7 @@ func TestClearedNodesThatAwaitATest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := nodes[0].Clear(t.Context(), api, "ann", "", false, noon()); err != nil {
+			if _, err := nodes[0].Clear(t.Context(), api, "ann", "", admin.Clearing{}, noon()); err != nil {
 				t.Fatal(err)
 			}
 			if got := nodes[0].AwaitsTest(t.Context(), api); got != c.want {
@@ -72,7 +72,7 @@ func TestClear(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			left, err := nodes[0].Clear(t.Context(), c, "ann", "GPU replaced", false, noon())
+			left, err := nodes[0].Clear(t.Context(), c, "ann", "GPU replaced", admin.Clearing{}, noon())
 			if err != nil || (left == "") != (tc.left == "") || !strings.Contains(left, tc.left) {
 				t.Errorf("left %q, %v; want %q: %s", left, err, tc.left, tc.why)
 			}

@@ -27,20 +27,20 @@ type Spares struct{ Nodes, Percent int }
 func (s Spares) Of(nodes int) int { return max(0, min(nodes, max(s.Nodes, (nodes*s.Percent+99)/100))) }
 
 // Keep chooses which nodes of a flavor are kept, of all by name: of those that are free, which take any work and have
-// none, the last, since jobs are packed on the first. Nodes that are taken are none, so that fewer are kept while fewer
-// are free.
-func (s Spares) Keep(nodes []string, free func(node string) bool) (kept []string) {
-	left := s.Of(len(nodes))
+// none, those with the fewest faults, since a job that has lost a node is not to lose the next one, and of these the last,
+// since jobs are packed on the first. Nodes that are taken are none, so that fewer are kept while fewer are free.
+func (s Spares) Keep(
+	nodes []string,
+	free func(node string) bool,
+	faults func(node string) int32,
+) (kept []string) {
 	for _, name := range slices.Backward(nodes) {
-		if left == 0 {
-			break
-		}
 		if free(name) {
 			kept = append(kept, name)
-			left--
 		}
 	}
-	return kept
+	slices.SortStableFunc(kept, func(a, b string) int { return cmp.Compare(faults(a), faults(b)) })
+	return kept[:min(len(kept), s.Of(len(nodes)))]
 }
 
 // Promises are what queues were promised of a flavor's resource.

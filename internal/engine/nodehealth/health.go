@@ -115,6 +115,8 @@ type Evidence struct {
 	Cleared time.Time
 	// Trusted says that who cleared it wants no test of it.
 	Trusted bool
+	// Forgotten is when somebody last said that the faults until then are not to count.
+	Forgotten time.Time
 }
 
 // Overrules reports whether a deep test that passed has looked at a finding since: at fatal ones of checks, whatever a
@@ -300,6 +302,11 @@ type Health struct {
 	DeepPassed time.Time `json:"deepPassed,omitzero"`
 	// UnderTest says that a deep test of ours runs on it while it is out of service.
 	UnderTest bool `json:"underTest,omitempty"`
+	// Faults of the last weeks that were the node's, the newest last, and Lemon how bad that is, in few steps from 0 on.
+	Faults []Fault `json:"faults,omitempty"`
+	Lemon  int     `json:"lemon,omitempty"`
+	// Failing are the faults that it has just now.
+	Failing []FaultKind `json:"failing,omitempty"`
 }
 
 // until is what is remembered with no time after now, and without parts that nobody here has written: who is not
@@ -328,6 +335,10 @@ func (h Health) until(now time.Time) Health {
 		parts = append(parts, p)
 	}
 	h.Parts = parts
+	h.Faults = slices.Clone(h.Faults)
+	for i := range h.Faults {
+		h.Faults[i].At = past(h.Faults[i].At)
+	}
 	return h
 }
 
@@ -416,5 +427,7 @@ func (h Health) bad() bool {
 func (h Health) Equal(o Health) bool {
 	return h.UID == o.UID && slices.Equal(h.Pools, o.Pools) && slices.EqualFunc(h.Parts, o.Parts, Part.equal) &&
 		h.Testing == o.Testing && h.Taken.Equal(o.Taken) && h.Held.Equal(o.Held) &&
-		h.Untested.Equal(o.Untested) && h.DeepPassed.Equal(o.DeepPassed) && h.UnderTest == o.UnderTest
+		h.Untested.Equal(o.Untested) && h.DeepPassed.Equal(o.DeepPassed) && h.UnderTest == o.UnderTest &&
+		slices.EqualFunc(h.Faults, o.Faults, Fault.equal) && h.Lemon == o.Lemon &&
+		slices.Equal(h.Failing, o.Failing)
 }

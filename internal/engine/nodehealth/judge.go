@@ -20,6 +20,10 @@ type Patient struct {
 	Found []Finding
 	// Testable says that it is of those that have GPUs which a deep test asks for, and UnderTest that one runs which no queue knows.
 	Testable, UnderTest bool
+	// Down is since when it does not answer, zero if it does, has not done so yet, or was taken out of service by hand.
+	Down time.Time
+	// Lost are the jobs that lost what they did when it failed.
+	Lost []LostJob
 	Evidence
 }
 
@@ -72,9 +76,20 @@ func Judge(policy Policy, was map[string]Health, patients []Patient, lifted, now
 			v.Healths[name] = Health{Pools: h.Pools, Taken: h.Taken}
 		}
 	}
-	v.remember(policy, was, patients, now)
+	down := v.down(policy, patients, size, now)
+	v.remember(policy, was, patients, down, now)
 	v.limit(policy, was, size, lifted, now)
+	for i := range patients {
+		p := &patients[i]
+		if h, known := v.Healths[p.Name]; known {
+			h.blame(p, down[p.Name], now)
+			v.Healths[p.Name] = h
+		}
+	}
 	for _, h := range v.Healths {
+		if len(h.Faults) > 0 {
+			v.due(now.Add(lookAtFaults), now)
+		}
 		v.due(h.Taken.Add(breakerWindow), now)
 		for _, p := range h.Parts {
 			if at := p.due(policy); !at.IsZero() {
@@ -106,7 +121,8 @@ func (v *Verdict) until(
 	patients = slices.Clone(patients)
 	for i := range patients {
 		p := &patients[i]
-		p.DeepPassed, p.Cleared = past(p.DeepPassed), past(p.Cleared)
+		p.DeepPassed, p.Cleared, p.Forgotten = past(p.DeepPassed), past(p.Cleared), past(p.Forgotten)
+		p.Down = past(p.Down)
 		p.Found = slices.Clone(p.Found)
 		for k := range p.Found {
 			p.Found[k].Since = past(p.Found[k].Since)
@@ -116,13 +132,21 @@ func (v *Verdict) until(
 }
 
 // remember notes how the patients are, as far as there is room: first those that the breaker counts, then the worst,
-// and of equal ones those that are remembered already.
-func (v *Verdict) remember(policy Policy, was map[string]Health, patients []Patient, now time.Time) {
+// then those with the most faults, and of equal ones those that are remembered already.
+func (v *Verdict) remember(
+	policy Policy,
+	was map[string]Health,
+	patients []Patient,
+	down map[string]bool,
+	now time.Time,
+) {
 	type entry struct {
 		name           string
 		counted, known bool
-		level          int
+		level, points  int
 		Health
+		// blamed is with the fault that it has if it is not held in service.
+		blamed Health
 	}
 	var all []entry
 	for _, p := range patients {
@@ -132,7 +156,12 @@ func (v *Verdict) remember(policy Policy, was map[string]Health, patients []Pati
 		for _, part := range e.Parts {
 			e.level = max(e.level, part.Level.rank())
 		}
-		if len(e.Parts) > 0 || e.Testing || e.counted || !e.Untested.IsZero() || !e.DeepPassed.IsZero() {
+		e.blamed = e.Health
+		e.blamed.Held = time.Time{}
+		e.blamed.blame(&p, down[p.Name], now)
+		e.points = e.blamed.Points(now)
+		if len(e.Parts) > 0 || e.Testing || e.counted || !e.Untested.IsZero() || !e.DeepPassed.IsZero() ||
+			len(e.Faults) > 0 || down[p.Name] {
 			all = append(all, e)
 		}
 	}
@@ -146,17 +175,21 @@ func (v *Verdict) remember(policy Policy, was map[string]Health, patients []Pati
 		return 1
 	}
 	slices.SortFunc(all, func(a, b entry) int {
-		return cmp.Or(first(a.counted, b.counted), cmp.Compare(b.level, a.level), first(a.known, b.known),
-			cmp.Compare(a.name, b.name))
+		return cmp.Or(first(a.counted, b.counted), cmp.Compare(b.level, a.level), cmp.Compare(b.points, a.points),
+			first(a.known, b.known), cmp.Compare(a.name, b.name))
 	})
 	bytes := 0
 	for name, h := range v.Healths {
 		bytes += len(name) + h.size(now)
 	}
 	for i, e := range all {
-		bytes += len(e.name) + e.size(now)
+		bytes += len(e.name) + e.blamed.size(now)
 		if len(v.Healths) >= policy.Most || bytes > mostBytes {
-			v.Unknown = len(all) - i
+			for _, unknown := range all[i:] {
+				if unknown.level > 0 { // that it was bad some weeks ago is no loss
+					v.Unknown++
+				}
+			}
 			return
 		}
 		v.Healths[e.name] = e.Health
@@ -186,6 +219,12 @@ func (p *Patient) next(policy Policy, was Health, now time.Time) Health {
 	}
 	h := Health{
 		UID: p.UID, Pools: p.Pools, Testing: p.Testing, Taken: was.Taken, Held: was.Held, UnderTest: p.UnderTest,
+		Failing: was.Failing,
+	}
+	for _, f := range was.Faults {
+		if now.Before(f.At.Add(faultsCount)) {
+			h.Faults = append(h.Faults, f)
+		}
 	}
 	evidence := p.Evidence
 	if was.DeepPassed.After(evidence.DeepPassed) {

@@ -12,7 +12,8 @@ import (
 // one with room for all, and in it to as few domains of each level as possible, the widest first. Of
 // equal choices those come first that use the fewest warned nodes, break the fewest whole domains and nodes,
 // so that these stay free, use the fewest nodes, and leave the least of the packed resource on them; of equal domains
-// the one in which the least is left, and around which, so that a block in use is used before a whole one. Which
+// the one in which the least is left, and around which, so that a block in use is used before a whole one, and then the
+// one on whose nodes the fewest faults are. Which
 // choice is best is found exactly, by dynamic programming over the tree (a knapsack on a tree: the least
 // cost of each number of pods, from nodes upwards).
 
@@ -28,6 +29,8 @@ type cost struct {
 	nodes uint64
 	// left is what is left of the packed resource on the nodes used.
 	left int64
+	// faults are those of the nodes used.
+	faults int64
 }
 
 // Where the numbers of a cost stand.
@@ -50,12 +53,21 @@ func (a *cost) less(b *cost) bool {
 		return a.domains < b.domains
 	case a.nodes != b.nodes:
 		return a.nodes < b.nodes
+	case a.left != b.left:
+		return a.left < b.left
 	}
-	return a.left < b.left
+	return a.faults < b.faults
+}
+
+// apart are a cost without faults, and these.
+func (a *cost) apart() (is cost, faults int64) {
+	is, faults = *a, a.faults
+	is.faults = 0
+	return is, faults
 }
 
 func (a *cost) plus(b *cost) cost {
-	return cost{a.domains + b.domains, a.nodes + b.nodes, a.left + b.left}
+	return cost{a.domains + b.domains, a.nodes + b.nodes, a.left + b.left, a.faults + b.faults}
 }
 
 // alike is a number of nodes of one domain with equal room.
@@ -65,6 +77,8 @@ type alike struct {
 	left  int64
 	late  bool
 	whole bool
+	// faults are those of each.
+	faults int32
 }
 
 // part of a domain: a domain in it, or nodes that are alike. Which ones, it says by their places in the lists of the
@@ -125,6 +139,9 @@ type finder struct {
 	top           int // level of the domain that is searched
 	left          int // sums that the search may still make
 	spots         []Spot
+	// faulty says that some nodes have more faults than others, so that there are more kinds of them, blind that this is
+	// not looked at, and tired that a search took too long.
+	faulty, blind, tired bool
 }
 
 // find places a set whose pods must be near, changing nothing; false if there is no place. within is a
@@ -136,6 +153,17 @@ func (s *Nodes) find(set Set, v View, within int32, own []Hold) ([]Spot, bool) {
 		near = near.withoutField()
 	}
 	f := &finder{s: s, ix: ix, class: set.Class, near: near, view: v, own: own}
+	spots, ok := f.search(set, within)
+	if f.tired && f.faulty { // whatever else is better or worse counts more
+		f = &finder{s: s, ix: ix, class: set.Class, near: near, view: v, own: own, blind: true}
+		return f.search(set, within)
+	}
+	return spots, ok
+}
+
+// search is find, with what faults nodes have or without.
+func (f *finder) search(set Set, within int32) ([]Spot, bool) {
+	near := f.near
 	f.keep(set.Peers)
 	if len(f.kept)+len(near.limits) == 0 && near.skew == nil && !near.wide && near.divides(set.Count) {
 		if n, ok := f.onOneNode(set.Count, within); ok {
@@ -185,7 +213,7 @@ func (f *finder) nearest(want, within int32) bool {
 			if is.impossible() {
 				continue
 			}
-			if best < 0 || is.less(&least) || is == least && f.tighter(d, best) {
+			if best < 0 || f.better(d, best, &is, &least, f.room) {
 				best, least, chosen = d, is, c
 			}
 		}
@@ -234,7 +262,7 @@ func (f *finder) onOneNode(want, within int32) (*Node, bool) {
 		is := cost{}
 		f.chargeNodes(&is, f.likeness(rank), 1, int64(want))
 		f.charge(&is, d, whole[d] && int64(want) < room)
-		if best < 0 || is.less(&least) || is == least && d != at && f.snugger(d, at, f.freely) {
+		if best < 0 || f.better(d, at, &is, &least, f.freely) {
 			best, at, least = rank, d, is
 		}
 	}
@@ -261,7 +289,7 @@ func (f *finder) onBrokenNode(want, within int32) (found *Node) {
 				used = int64(b) <= int64(want)*f.class.pack // then it is not broken, and may do as well
 				return !used
 			}
-			if best < 0 || d != at && f.snugger(d, at, f.freely) {
+			if best < 0 || d != at && f.better(d, at, f.faultsOf(rank), f.faultsOf(best), f.freely) {
 				best, at = rank, d
 			}
 			return true
@@ -401,6 +429,7 @@ func (f *finder) shape() {
 			key = binary.AppendVarint(key, k.left)
 			key = binary.AppendVarint(key, int64(len(k.ranks)))
 			key = strconv.AppendBool(strconv.AppendBool(key, k.late), k.whole)
+			key = binary.AppendVarint(key, int64(k.faults))
 		}
 		key = append(key, '/')
 		for _, in := range f.inside[i] {
@@ -426,14 +455,32 @@ func (f *finder) tighter(a, b int32) bool { return f.snugger(a, b, f.room) }
 // snugger reports whether less is left in a than in b or, where it is as much, in the domains around them, from the
 // narrowest on, so that a block that is in use is used before a whole one; or as much and a comes first by name.
 func (f *finder) snugger(a, b int32, room func(int32) int64) bool {
-	domains := f.near.tree.domains
-	for x, y := a, b; x != y; x, y = domains[x].in, domains[y].in {
+	return f.near.tree.snugger(a, b, 0, 0, room)
+}
+
+// snugger is that of a finder; of domains in which as much is left, that in which the nodes used have fewer faults is first.
+func (t *tree) snugger(a, b int32, faultsA, faultsB int64, room func(int32) int64) bool {
+	for x, y := a, b; x != y; x, y = t.domains[x].in, t.domains[y].in {
 		if is := cmp.Compare(room(x), room(y)); is != 0 {
 			return is < 0
 		}
 	}
-	return f.near.tree.compare(a, b) < 0
+	return cmp.Or(cmp.Compare(faultsA, faultsB), t.compare(a, b)) < 0
 }
+
+// better reports whether a place in domain a that costs so much is better than one in b: faults count only where nothing
+// else does but names.
+func (f *finder) better(a, b int32, costA, costB *cost, room func(int32) int64) bool {
+	isA, faultsA := costA.apart()
+	isB, faultsB := costB.apart()
+	if isA != isB {
+		return isA.less(&isB)
+	}
+	return f.near.tree.snugger(a, b, faultsA, faultsB, room)
+}
+
+// faultsOf is the cost that nothing but the faults of a node is.
+func (f *finder) faultsOf(rank int) *cost { return &cost{faults: int64(f.likeness(rank).faults)} }
 
 // curve is the least cost in a domain of each number of pods from the least to the most, and of none; nil if
 // that takes too long to find out.
@@ -579,6 +626,7 @@ func (f *finder) merge(c *curve, p *part, most int32) bool {
 		}
 		has, end := c.costs[k], min(len(p.costs), n-k)
 		if f.left -= max(0, end-p.first); f.left < 0 {
+			f.tired = true
 			return false
 		}
 		for j := p.first; j < end; j++ {
@@ -626,12 +674,16 @@ func (f *finder) charge(c *cost, d int32, breaks bool) { //nolint:revive // a fa
 // likeness is what makes a node like others.
 func (f *finder) likeness(rank int) alike {
 	b := f.ix.where[rank]
-	return alike{
+	is := alike{
 		slots: f.ix.slots[rank],
 		left:  int64(b % (maxPack + 1)),
 		late:  b > maxPack,
 		whole: f.ix.whole[rank],
 	}
+	if faults := f.s.order[rank].spec.Faults; faults > 0 && !f.blind {
+		is.faults, f.faulty = faults, true
+	}
+	return is
 }
 
 // kindsOf puts nodes together that are alike.
@@ -640,7 +692,8 @@ func (f *finder) kindsOf(ranks []int) []alike {
 	for _, rank := range ranks {
 		is := f.likeness(rank)
 		i := slices.IndexFunc(out, func(o alike) bool {
-			return o.slots == is.slots && o.left == is.left && o.late == is.late && o.whole == is.whole
+			return o.slots == is.slots && o.left == is.left && o.late == is.late && o.whole == is.whole &&
+				o.faults == is.faults
 		})
 		if i < 0 {
 			i, out = len(out), append(out, is)
@@ -674,6 +727,7 @@ func (f *finder) chargeNodes(c *cost, a alike, nodes, pods int64) {
 	c.nodes += uint64(nodes) //nolint:gosec // a number of nodes
 	left := max(0, a.left-pods*f.class.pack)
 	c.left += nodes * left
+	c.faults += nodes * int64(a.faults)
 	if a.whole && left > 0 {
 		c.nodes += uint64(nodes) << brokenNodes //nolint:gosec // a number of nodes
 	}

@@ -15,12 +15,13 @@ import (
 )
 
 // inRacks makes nodes of 8 GPUs, a word for each: BLOCK/RACK/NAME, then =N for so many free GPUs, then ! for
-// a warned node and - for one out of service. A rack or block of "" is no label.
+// a warned node and - for one out of service, and ~N for so many faults. A rack or block of "" is no label.
 func inRacks(t interface{ Fatalf(string, ...any) }, text string) *Nodes {
 	s := New(core.GPU)
 	filler := s.Class(gpus(1), core.Constraints{}, core.Topology{})
 	for word := range strings.FieldsSeq(text) {
 		state := core.NodeReady
+		word, faults, _ := strings.Cut(word, "~")
 		if w, is := strings.CutSuffix(word, "!"); is {
 			word, state = w, core.NodeWarned
 		}
@@ -30,6 +31,9 @@ func inRacks(t interface{ Fatalf(string, ...any) }, text string) *Nodes {
 		path, free, has := strings.Cut(word, "=")
 		names := strings.Split(path, "/")
 		n := machine(names[2], 8, state)
+		if faults != "" {
+			n.Faults = int32(faults[0] - '0')
+		}
 		if names[0] != "" {
 			n.Labels["block"] = names[0]
 		}
@@ -652,7 +656,8 @@ func TestPlacesAreTheBestThereAre(t *testing.T) {
 				rapid.SampledFrom([]string{"x", "x", "y", "y", ""}).Draw(t, "block"),
 				rapid.SampledFrom([]string{"1", "2", "3", ""}).Draw(t, "rack"), i,
 				rapid.SampledFrom([]int{0, 2, 4, 5, 8, 8, 8}).Draw(t, "free"))
-			words = append(words, word+rapid.SampledFrom([]string{"", "", "", "", "!", "-"}).Draw(t, "state"))
+			word += rapid.SampledFrom([]string{"", "", "", "", "!", "-"}).Draw(t, "state")
+			words = append(words, word+rapid.SampledFrom([]string{"", "", "~1", "~2"}).Draw(t, "faults"))
 		}
 		is := rapid.SampledFrom([]core.TopologyRequest{
 			{Required: "rack"},
@@ -825,7 +830,18 @@ func BenchmarkNear(b *testing.B) {
 		pods int32
 		full bool
 		can  bool
+		// lemons is of how many nodes one has faults.
+		lemons int
 	}{
+		"pods=1024/gpus=8/preferred/lemons": {
+			is: core.TopologyRequest{Preferred: "rack"}, gpus: 8, pods: 1024, can: true, lemons: 50,
+		},
+		"pods=1024/gpus=1/preferred/lemons": {
+			is: core.TopologyRequest{Preferred: "rack"}, gpus: 1, pods: 1024, can: true, lemons: 50,
+		},
+		"pods=8/gpus=8/rack/lemons": {
+			is: core.TopologyRequest{Required: "rack"}, gpus: 8, pods: 8, can: true, lemons: 50,
+		},
 		"pods=1024/gpus=8/preferred": {is: core.TopologyRequest{Preferred: "rack"}, gpus: 8, pods: 1024, can: true},
 		"pods=1024/gpus=1/preferred": {is: core.TopologyRequest{Preferred: "rack"}, gpus: 1, pods: 1024, can: true},
 		"pods=1024/gpus=1/root": {
@@ -844,6 +860,9 @@ func BenchmarkNear(b *testing.B) {
 					free = 1
 				}
 				fmt.Fprintf(&text, " b%d/r%d/n%d=%d", i/160, i/16, i, free)
+				if bc.lemons > 0 && i%bc.lemons == 0 {
+					fmt.Fprintf(&text, "~%d", 1+i/bc.lemons%3)
+				}
 			}
 			s := inRacks(b, text.String())
 			set := Set{Class: s.Class(gpus(bc.gpus), core.Constraints{Topology: bc.is}, blocks), Count: bc.pods}

@@ -26,7 +26,7 @@ const maxRequest = core.Amount(1) << 50
 type Node struct {
 	spec  core.Node
 	known bool // false: only holds of a node that is not there (yet)
-	rank  int  // position in the order of names
+	rank  int  // position in the order of faults, and of names where these are equal
 	// free is allocatable less foreign less held, per account and resource; it may
 	// be negative.
 	free [core.Accounts][]int64
@@ -79,7 +79,7 @@ type Nodes struct {
 	pack      string
 	packID    int
 	byName    map[string]*Node
-	order     []*Node // known nodes in order of names
+	order     []*Node // known nodes, those with the fewest faults first, and in order of names then
 	unordered bool
 	resources map[string]int
 	classes   map[string]*Class
@@ -183,6 +183,7 @@ func (s *Nodes) Set(spec core.Node) (better, lost bool) {
 			s.losses++
 		}
 	}
+	s.unordered = s.unordered || old.Faults != spec.Faults
 	s.touch(n)
 	lost = was && old.State.TakesWork() && !spec.State.TakesWork()
 	better = !was || old.State != spec.State || !sameKind(&old, &spec)
@@ -293,7 +294,9 @@ func (s *Nodes) settle() {
 			s.order = append(s.order, n)
 		}
 	}
-	slices.SortFunc(s.order, func(a, b *Node) int { return core.CompareNames(a.spec.Name, b.spec.Name) })
+	slices.SortFunc(s.order, func(a, b *Node) int {
+		return cmp.Or(cmp.Compare(a.spec.Faults, b.spec.Faults), core.CompareNames(a.spec.Name, b.spec.Name))
+	})
 	for i, n := range s.order {
 		n.rank = i
 	}

@@ -37,6 +37,8 @@ type pair struct {
 	curves map[int32]*pairCurve
 	merges int // sums that the search may still make
 	spots  [2][]Spot
+	// faulty and blind are as those of a finder.
+	faulty, blind bool
 }
 
 // pairPart is a domain in a domain or, where inside is -1, a node right below it. What is alike has the same number: the
@@ -55,6 +57,7 @@ type pairKind struct {
 	row         []int32
 	packed      int64
 	late, whole bool
+	faults      int32
 	curve       *pairCurve
 }
 
@@ -97,8 +100,21 @@ func (s *Nodes) pairNear(r Request, spots [][]Spot) bool {
 	if !r.pairs() {
 		return false
 	}
+	is, faulty := s.pairUp(r, spots, false)
+	if is == gaveUp && faulty { // with fewer kinds of nodes it may not
+		is, _ = s.pairUp(r, spots, true)
+	}
+	return is == found
+}
+
+// pairUp is pairNear with what faults nodes have, or blind to these; faulty says that some have any.
+func (s *Nodes) pairUp(
+	r Request,
+	spots [][]Spot,
+	blind bool,
+) (is outcome, faulty bool) { //nolint:revive // a fact
 	p := &pair{
-		s: s, sets: [2]*Set{&r.Sets[0], &r.Sets[1]}, view: r.View, tree: r.Sets[0].Class.near.tree,
+		s: s, blind: blind, sets: [2]*Set{&r.Sets[0], &r.Sets[1]}, view: r.View, tree: r.Sets[0].Class.near.tree,
 		curves: map[int32]*pairCurve{}, merges: min(s.merges, maxPairMerges),
 	}
 	if p.sets[1].Count < p.sets[0].Count {
@@ -111,13 +127,13 @@ func (s *Nodes) pairNear(r Request, spots [][]Spot) bool {
 		switch is := p.in(level); is {
 		case found:
 			spots[0], spots[1] = p.spots[0], p.spots[1]
-			return true
+			return found, p.faulty
 		case gaveUp:
-			return false
+			return gaveUp, p.faulty
 		default:
 		}
 	}
-	return false
+	return impossible, p.faulty
 }
 
 // pairs reports whether a request is two sets of one group, both with pods, of which nothing but room and nearness
@@ -157,8 +173,7 @@ func (p *pair) in(level int) outcome {
 		if !c.holds(p) {
 			continue
 		}
-		if is := c.costs[c.at(p.sets[0].Count, p.sets[1].Count)]; best < 0 || is.less(&least) ||
-			is == least && p.snugger(d, best) {
+		if is := c.costs[c.at(p.sets[0].Count, p.sets[1].Count)]; best < 0 || p.better(d, best, is, least) {
 			best, least, chosen = d, is, c
 		}
 	}
@@ -175,10 +190,13 @@ func (p *pair) hasRoom(d int32) bool {
 	return p.room(0, d) >= int64(p.sets[0].Count) && p.room(1, d) >= int64(p.sets[1].Count)
 }
 
-// snugger is that of one set (near.go), by the room for both.
-func (p *pair) snugger(a, b int32) bool {
-	f := &finder{s: p.s, near: p.sets[0].Class.near}
-	return f.snugger(a, b, func(d int32) int64 { return p.room(0, d) + p.room(1, d) })
+// better is that of one set (near.go), by the room for both.
+func (p *pair) better(a, b int32, isA, isB pairCost) bool {
+	faultsA, faultsB := isA.faults, isB.faults
+	if isA.faults, isB.faults = 0, 0; isA != isB {
+		return isA.less(&isB)
+	}
+	return p.tree.snugger(a, b, faultsA, faultsB, func(d int32) int64 { return p.room(0, d) + p.room(1, d) })
 }
 
 // arrange lists what is in each domain, once, and finds out which have the same shape.
@@ -233,13 +251,17 @@ func (p *pair) sort() {
 		if ix == nil {
 			continue
 		}
-		kind.late, kind.whole = ix.where[rank] > maxPack, ix.whole[rank]
+		kind.late, kind.whole, kind.faults = ix.where[rank] > maxPack, ix.whole[rank], 0
+		if faults := n.spec.Faults; faults > 0 && !p.blind {
+			kind.faults, p.faulty = faults, true
+		}
 		left = n.copyLeft(left[:0], p.view)
 		if kind.packed = 0; p.s.packID < len(left) {
 			kind.packed = max(0, left[p.s.packID])
 		}
 		p.fill(&kind, rank, left)
 		key = strconv.AppendBool(strconv.AppendBool(key[:0], kind.late), kind.whole)
+		key = binary.AppendVarint(key, int64(kind.faults))
 		key = binary.AppendVarint(key, kind.packed)
 		for _, k := range kind.row {
 			key = binary.AppendVarint(key, int64(k))
@@ -428,7 +450,7 @@ func (p *pair) nodeCurve(kind *pairKind) *pairCurve {
 			}
 			pods[p.fewer], pods[1-p.fewer] = int32(few), k //nolint:gosec // a number of pods
 			is := pairCost{}
-			is.nodes = 1
+			is.nodes, is.faults = 1, int64(kind.faults)
 			is.left = max(0, kind.packed-p.pack(int64(pods[0]), int64(pods[1])))
 			if kind.late {
 				is.nodes += 1 << warnedNodes

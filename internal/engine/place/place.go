@@ -217,8 +217,8 @@ func (s *Nodes) enough(r Request) (Shortage, bool) {
 }
 
 // Place chooses nodes for every pod of the request, or none. Pods go where the
-// fewest of the packed resource are left, ready nodes before warned ones, ties
-// by node name, so that whole nodes stay free. Spots are parallel to r.Sets, each
+// fewest of the packed resource are left, ready nodes before warned ones, then those
+// with the fewest faults, ties by node name, so that whole nodes stay free. Spots are parallel to r.Sets, each
 // sorted by node name; where the pods of a set must be near to each other, by domain
 // before that (sortNear), so that pods which follow each other have places near to
 // each other, and each slice one domain. Nodes that a class avoids are taken if it has no place elsewhere.
@@ -332,7 +332,7 @@ func (s *Nodes) sortNear(t *tree, spots []Spot) {
 		return cmp.Or(
 			cmp.Compare(turn[t.narrowest[a.Node.rank]], turn[t.narrowest[b.Node.rank]]),
 			cmp.Compare(b.Count, a.Count),
-			cmp.Compare(a.Node.rank, b.Node.rank),
+			core.CompareNames(a.Node.spec.Name, b.Node.spec.Name),
 		)
 	})
 }

@@ -30,13 +30,14 @@ func (h *healths) node(n *corev1.Node) core.Node {
 	return convert.NodeWith(n, h.remembered[n.Name])
 }
 
-// state is that of a node that is there, and why.
-func (h *healths) state(name string) (core.NodeState, string) {
+// state is that of a node that is there, why, and which faults it has.
+func (h *healths) state(name string) (state core.NodeState, why string, faults int32) {
 	s := h.signals[name]
 	if is := h.remembered[name]; is.UID == s.uid {
 		s.Health = is
 	}
-	return nodehealth.Classify(s.Signals)
+	state, why = nodehealth.Classify(s.Signals)
+	return state, why, convert.Faults(s.Health)
 }
 
 // healths takes in what is remembered of all nodes, and has those told of which that is something else than before.
@@ -48,8 +49,9 @@ func (b *batch) healths(c ObjectUpdate) {
 		if was[name].Equal(b.world.health.remembered[name]) {
 			continue
 		}
-		if state, why := b.world.health.state(name); state != n.State || why != n.Why {
-			n.State, n.Why = state, why
+		state, why, faults := b.world.health.state(name)
+		if state != n.State || why != n.Why || faults != n.Faults {
+			n.State, n.Why, n.Faults = state, why, faults
 			b.world.nodes[name] = n
 			b.nodes[name] = true
 		}

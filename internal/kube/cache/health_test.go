@@ -1,6 +1,7 @@
 package cache_test
 
 import (
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,7 @@ func TestNodesWithWhatIsRemembered(t *testing.T) {
 	const (
 		failed  = `{"parts":[{"state":"Failed","since":"2026-03-01T12:00:00Z","level":"Failed"}]}`
 		suspect = `{"parts":[{"state":"Suspect","since":"2026-03-01T12:00:00Z","level":"Warned"}]}`
+		lemon   = `{"lemon":2,"faults":["Down 2026-03-01T12:00:00Z 3"]}`
 		other   = `{"uid":"other","parts":[{"state":"Failed","since":"2026-03-01T12:00:00Z","level":"Failed"}]}`
 	)
 	memory := func(text string) cache.ObjectUpdate {
@@ -43,11 +45,13 @@ func TestNodesWithWhatIsRemembered(t *testing.T) {
 			{memory(suspect), core.NodeWarned},
 			{memory("gone"), core.NodeReady},
 		},
-		"the memory first":         {{memory(failed), ""}, {node(), core.NodeClosed}},
-		"of a node before it":      {{node(), core.NodeReady}, {memory(other), ""}},
-		"a fact that is worse":     {{memory(failed), ""}, {lostNode(), core.NodeLost}, {node(), core.NodeClosed}},
-		"what nobody can read":     {{node(), core.NodeReady}, {memory("torn"), ""}},
-		"it is deleted in between": {{node(), core.NodeReady}, {cache.ObjectUpdate{Ref: cache.Ref{Kind: cache.Node, Name: "n"}}, ""}, {memory(failed), ""}, {node(), core.NodeClosed}},
+		"the memory first":          {{memory(failed), ""}, {node(), core.NodeClosed}},
+		"a lemon":                   {{node(), core.NodeReady}, {memory(lemon), "2 faults"}, {memory(lemon), ""}, {memory("gone"), core.NodeReady}},
+		"a lemon, the memory first": {{memory(lemon), ""}, {node(), "2 faults"}},
+		"of a node before it":       {{node(), core.NodeReady}, {memory(other), ""}},
+		"a fact that is worse":      {{memory(failed), ""}, {lostNode(), core.NodeLost}, {node(), core.NodeClosed}},
+		"what nobody can read":      {{node(), core.NodeReady}, {memory("torn"), ""}},
+		"it is deleted in between":  {{node(), core.NodeReady}, {cache.ObjectUpdate{Ref: cache.Ref{Kind: cache.Node, Name: "n"}}, ""}, {memory(failed), ""}, {node(), core.NodeClosed}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := cache.NewWorld(convert.Rules{})
@@ -55,7 +59,9 @@ func TestNodesWithWhatIsRemembered(t *testing.T) {
 				got := core.NodeState("")
 				for _, e := range w.Translate([]cache.ObjectUpdate{s.what}) {
 					if set, is := e.(core.NodeSet); is {
-						got = set.Node.State
+						if got = set.Node.State; set.Node.Faults > 0 {
+							got = core.NodeState(fmt.Sprint(set.Node.Faults, " faults"))
+						}
 					}
 				}
 				if got != s.want {

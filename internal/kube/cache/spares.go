@@ -24,10 +24,11 @@ type spares struct {
 	all   bool
 	// made are the flavors of which an admission check makes nodes.
 	made map[string]bool
-	// serves are the flavors of each node, and free says that it takes any work and has none. members are the nodes
-	// of each flavor by name; nil where that is to be found out.
+	// serves are the flavors of each node, free says that it takes any work and has none, faults are those that it
+	// has. members are the nodes of each flavor by name; nil where that is to be found out.
 	serves  map[string][]string
 	free    map[string]bool
+	faults  map[string]int32
 	members map[string][]string
 	kept    map[string]bool
 }
@@ -35,7 +36,8 @@ type spares struct {
 func newSpares(rules map[string]nodehealth.Spares) spares {
 	return spares{
 		rules: rules, places: map[string]int32{}, next: map[core.Key]*core.Admission{}, stale: map[string]bool{},
-		serves: map[string][]string{}, free: map[string]bool{}, members: map[string][]string{},
+		serves: map[string][]string{}, free: map[string]bool{}, faults: map[string]int32{},
+		members: map[string][]string{},
 	}
 }
 
@@ -190,7 +192,7 @@ func (w *World) kinds() []core.Flavor {
 	return flavors
 }
 
-// lookAt finds out which flavors a node serves and whether it is free, and reports whether that is new.
+// lookAt finds out which flavors a node serves, whether it is free and which faults it has, and reports whether that is new.
 func (w *World) lookAt(name string, flavors []core.Flavor) bool {
 	s := &w.spares
 	var serves []string
@@ -201,7 +203,7 @@ func (w *World) lookAt(name string, flavors []core.Flavor) bool {
 	free := len(serves) > 0 && n.State == core.NodeReady && s.places[name] == 0 && !s.held[name] &&
 		!w.holdsDevices(name)
 	was := s.serves[name]
-	if slices.Equal(was, serves) && free == s.free[name] {
+	if slices.Equal(was, serves) && free == s.free[name] && n.Faults == s.faults[name] {
 		return false
 	}
 	if !slices.Equal(was, serves) {
@@ -209,10 +211,11 @@ func (w *World) lookAt(name string, flavors []core.Flavor) bool {
 			delete(s.members, f)
 		}
 	}
-	s.serves[name], s.free[name] = serves, free
+	s.serves[name], s.free[name], s.faults[name] = serves, free, n.Faults
 	if len(serves) == 0 {
 		delete(s.serves, name)
 		delete(s.free, name)
+		delete(s.faults, name)
 	}
 	return true
 }
@@ -231,7 +234,8 @@ func (s *spares) choose() map[string]bool {
 			slices.Sort(members)
 			s.members[flavor] = members
 		}
-		for _, name := range rule.Keep(members, func(name string) bool { return s.free[name] }) {
+		for _, name := range rule.Keep(members, func(name string) bool { return s.free[name] },
+			func(name string) int32 { return s.faults[name] }) {
 			kept[name] = true
 		}
 	}

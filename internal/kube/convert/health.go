@@ -69,6 +69,8 @@ type Cleared struct {
 	At     time.Time `json:"at"`
 	// WithoutTest says that the node is to be used without the deep test of nodes that return.
 	WithoutTest bool `json:"withoutTest,omitempty"`
+	// FaultsForgotten is until when faults are not to count any more; zero if all of them do.
+	FaultsForgotten time.Time `json:"faultsForgotten,omitzero"`
 }
 
 // ClearedOf is what somebody last said who cleared a node; zero if nobody did, or it cannot be read.
@@ -98,7 +100,26 @@ func NodeWith(n *corev1.Node, h nodehealth.Health) core.Node {
 	signals := NodeSignals(n)
 	signals.Health = OfNode(n, h)
 	out.State, out.Why = nodehealth.Classify(signals)
+	out.Faults = Faults(signals.Health)
 	return out
+}
+
+// Faults are what a place on a node costs for what is remembered of it.
+func Faults(h nodehealth.Health) int32 { return int32(h.Lemon) } //nolint:gosec // few
+
+// bootTime is for how long after it came a node may not be ready, as one that still begins.
+const bootTime = 10 * time.Minute
+
+// DownSince is since when a node does not answer by itself: it is not being deleted or cordoned, and has been ready before,
+// as far as that can be seen. Zero is of one that answers.
+func DownSince(n *corev1.Node) time.Time {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue && !n.Spec.Unschedulable &&
+			n.DeletionTimestamp == nil && c.LastTransitionTime.After(n.CreationTimestamp.Add(bootTime)) {
+			return c.LastTransitionTime.UTC()
+		}
+	}
+	return time.Time{}
 }
 
 // OfNode is what is remembered, if it is of this node and not of one before it that had the same name.
@@ -167,6 +188,7 @@ func Patient(
 	}
 	cleared := ClearedOf(n)
 	out.DeepPassed, out.Cleared, out.Trusted = passed, cleared.At, cleared.WithoutTest
+	out.Forgotten = cleared.FaultsForgotten
 	if err != nil {
 		err = fmt.Errorf("node %s: %w", n.Name, err)
 	}

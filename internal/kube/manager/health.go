@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"context"
 	"fmt"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -8,8 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/deeptest"
 	healthcontroller "github.com/mlbatch/mlbatch/internal/kube/controllers/nodehealth"
@@ -98,6 +102,24 @@ func templateFor(mapper apimeta.RESTMapper, t deeptest.Template) (deeptest.Templ
 	}
 	t.AnyUser = err == nil
 	return t, nil
+}
+
+// indexHealth has the cache find the jobs that tell something of nodes.
+func indexHealth(ctx context.Context, mgr manager.Manager) error {
+	for _, x := range []struct {
+		of   client.Object
+		name string
+		by   client.IndexerFunc
+	}{
+		{&kueue.Workload{}, healthcontroller.HangIndex, healthcontroller.IndexHangs},
+		{&kueue.Workload{}, healthcontroller.LostIndex, healthcontroller.IndexLost},
+		{&appwrapper.AppWrapper{}, healthcontroller.LostIndex, healthcontroller.IndexLost},
+	} {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, x.of, x.name, x.by); err != nil {
+			return fmt.Errorf("index jobs by %s: %w", x.name, err)
+		}
+	}
+	return nil
 }
 
 // nodeHealth adds what judges nodes.

@@ -352,10 +352,8 @@ func Run(ctx context.Context, opts Options) error {
 			return fmt.Errorf("index pods by %s: %w", name, err)
 		}
 	}
-	if err := mgr.GetFieldIndexer().IndexField(
-		ctx, &kueue.Workload{}, healthcontroller.HangIndex, healthcontroller.IndexHangs,
-	); err != nil {
-		return fmt.Errorf("index workloads by hangs: %w", err)
+	if err := indexHealth(ctx, mgr); err != nil {
+		return err
 	}
 	if err := mgr.GetFieldIndexer().IndexField(
 		ctx,

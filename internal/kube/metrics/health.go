@@ -11,6 +11,7 @@ import (
 // healths count nodes by how they are.
 type healths struct {
 	nodes, held *prometheus.GaugeVec
+	lemons      *prometheus.GaugeVec
 	overdue     *prometheus.GaugeVec
 	into        *prometheus.CounterVec
 	capacity    *prometheus.GaugeVec
@@ -24,6 +25,7 @@ func newHealths(b *builder) healths {
 			"Nodes of a flavor that would be out of service if not too many were taken out within the hour.",
 			"flavor",
 		),
+		lemons: b.gauge("nodes_lemons", "Nodes that failed again and again in the last weeks."),
 		overdue: b.gauge(
 			"nodes_deep_test_overdue",
 			"Nodes of a flavor in service whose last deep test is longer ago than the configuration says, or that had none.",
@@ -38,9 +40,15 @@ func newHealths(b *builder) healths {
 	}
 }
 
-// NodeHealth says how many nodes are in which state, how many are held in service by flavor, and which states nodes came
-// into.
-func (m *Metrics) NodeHealth(states map[nodehealth.State]int, held map[string]int, into []nodehealth.State) {
+// NodeHealth says how many nodes are in which state, how many are held in service by flavor, which states nodes came
+// into, and how many are lemons.
+func (m *Metrics) NodeHealth(
+	states map[nodehealth.State]int,
+	held map[string]int,
+	into []nodehealth.State,
+	lemons int,
+) {
+	m.health.lemons.WithLabelValues().Set(float64(lemons))
 	for _, s := range nodehealth.States() {
 		m.health.nodes.WithLabelValues(string(s)).Set(float64(states[s]))
 	}

@@ -232,6 +232,7 @@ func everything(m *metrics.Metrics) {
 		map[nodehealth.State]int{nodehealth.Healthy: 1},
 		map[string]int{"f": 1},
 		[]nodehealth.State{nodehealth.Healthy},
+		1,
 	)
 	m.DeepTests(map[string]int{"f": 1})
 	m.Capacity(

@@ -54,6 +54,7 @@ func Nodes(ctx context.Context, c client.Reader) (rows []view.Node, seen bool, e
 			Created: n.CreationTimestamp.UTC(),
 			Drained: view.DrainOf(n),
 			Health:  view.HealthOf(h),
+			Faults:  view.FaultsOf(h),
 		}
 		for _, r := range is.Allocatable {
 			if name := view.Slice(r.Resource); name != "" && r.Amount > 0 {

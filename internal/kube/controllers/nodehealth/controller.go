@@ -54,7 +54,7 @@ func IndexDevices(o client.Object) []string {
 
 // Options are what the controller works with.
 type Options struct {
-	// Client reads from a cache with DeviceIndex and HangIndex, and writes.
+	// Client reads from a cache with DeviceIndex, HangIndex and LostIndex, and writes.
 	Client   client.Client
 	Clock    clock.Clock
 	Recorder events.EventRecorder
@@ -67,13 +67,13 @@ type Options struct {
 	TestNamespace string
 	// Act has nodes touched.
 	Act bool
-	// Count is told how many nodes are in which state, how many are held in service by flavor, and which states
-	// nodes came into; nil is not told.
-	Count func(states map[nodehealth.State]int, held map[string]int, into []nodehealth.State)
+	// Count is told how many nodes are in which state, how many are held in service by flavor, which states
+	// nodes came into, and how many are lemons; nil is not told.
+	Count func(states map[nodehealth.State]int, held map[string]int, into []nodehealth.State, lemons int)
 }
 
 // SetupWithManager adds the controller to the manager. It needs list and watch on nodes, pods, workloads,
-// resourceflavors and, where there are tests, jobs and namespaces,
+// appwrappers, resourceflavors and, where there are tests, jobs and namespaces,
 // create and patch on events, and list, watch, create and patch on configmaps in its namespace; to act, patch on nodes
 // and nodes/status as well (convert.NodesRole).
 func SetupWithManager(mgr manager.Manager, o Options) error {
@@ -212,6 +212,10 @@ func (r *reconciler) patients(
 	if err != nil {
 		return nil, nil, never, err
 	}
+	lost, err := r.lost(ctx)
+	if err != nil {
+		return nil, nil, never, err
+	}
 	patients := make([]nodehealth.Patient, len(nodes.Items))
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
@@ -226,6 +230,10 @@ func (r *reconciler) patients(
 			p.Add(r.Policy.Rules, f)
 		}
 		convert.DeepTested(&p, n, tests[n.Name])
+		if view.DrainOf(n) == nil {
+			p.Down = convert.DownSince(n)
+		}
+		p.Lost = lost[n.Name]
 		patients[i] = p
 	}
 	return nodes.Items, patients, lapses, nil
@@ -237,7 +245,13 @@ func (r *reconciler) tests(ctx context.Context) (map[string][]nodehealth.Test, e
 		return nil, nil
 	}
 	var ns corev1.Namespace
-	if err := r.Client.Get(ctx, client.ObjectKey{Name: r.TestNamespace}, &ns); client.IgnoreNotFound(err) != nil {
+	if err := r.Client.Get(
+		ctx,
+		client.ObjectKey{Name: r.TestNamespace},
+		&ns,
+	); client.IgnoreNotFound(
+		err,
+	) != nil {
 		return nil, fmt.Errorf("read namespace %s: %w", r.TestNamespace, err)
 	}
 	if ns.Labels[kueue.TeamNamespaceLabel] == "true" {
@@ -316,11 +330,15 @@ func (r *reconciler) write(
 func (r *reconciler) tell(nodes []corev1.Node, was map[string]nodehealth.Health, v *nodehealth.Verdict) {
 	states, held := map[nodehealth.State]int{}, map[string]int{}
 	var into []nodehealth.State
+	lemons := 0
 	for i := range nodes {
 		n := &nodes[i]
 		h, old := v.Healths[n.Name], was[n.Name]
 		state := h.State()
 		states[state]++
+		if h.Lemon > 0 {
+			lemons++
+		}
 		if state == old.State() {
 			continue
 		}
@@ -361,7 +379,7 @@ func (r *reconciler) tell(nodes []corev1.Node, was map[string]nodehealth.Health,
 		}
 	}
 	if r.Count != nil {
-		r.Count(states, held, into)
+		r.Count(states, held, into, lemons)
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	health "github.com/mlbatch/mlbatch/api/health/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
@@ -49,7 +50,9 @@ type world struct {
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, kueue.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, kueue.AddToScheme, appwrapper.AddToScheme,
+	} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -70,6 +73,8 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		WithStatusSubresource(&corev1.Node{}).
 		WithIndex(&corev1.Pod{}, DeviceIndex, IndexDevices).
 		WithIndex(&kueue.Workload{}, HangIndex, IndexHangs).
+		WithIndex(&kueue.Workload{}, LostIndex, IndexLost).
+		WithIndex(&appwrapper.AppWrapper{}, LostIndex, IndexLost).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 				if err := count(o); err != nil {
@@ -237,8 +242,13 @@ func TestNodesAreLabelled(t *testing.T) {
 	}
 	w.clock.Step(25 * time.Hour)
 	w.look()
+	if faults := w.faults("n1"); len(faults) != 1 || len(w.health("n1").Parts) > 0 {
+		t.Errorf("after a day is remembered %+v, want one fault and no more", w.health("n1"))
+	}
+	w.clock.Step(8 * 7 * 24 * time.Hour)
+	w.look()
 	if m, err := w.r.read(t.Context()); err != nil || len(m.Data) > 0 {
-		t.Errorf("after a day is remembered %v (%v), want nothing", m.Data, err)
+		t.Errorf("after eight weeks is remembered %v (%v), want nothing", m.Data, err)
 	}
 }
 
@@ -543,7 +553,7 @@ func TestRefusedMemoryDoesNotHoldUpTheRest(t *testing.T) {
 	w.clock.Step(time.Minute)
 	w.told()
 	counted := 0
-	w.r.Count = func(states map[nodehealth.State]int, _ map[string]int, _ []nodehealth.State) {
+	w.r.Count = func(states map[nodehealth.State]int, _ map[string]int, _ []nodehealth.State, _ int) {
 		counted += states[nodehealth.FailedState]
 	}
 	w.forget = apierrors.NewRequestEntityTooLargeError("it is too large")

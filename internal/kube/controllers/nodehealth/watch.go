@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	health "github.com/mlbatch/mlbatch/api/health/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
@@ -35,7 +36,10 @@ func sources(main, memory cache.Cache, tests string) []source.Source {
 		source.Kind(main, &corev1.Pod{}, soon[*corev1.Pod](), devicesChanged()),
 		source.Kind(main, &kueue.ResourceFlavor{}, soon[*kueue.ResourceFlavor](),
 			predicate.TypedGenerationChangedPredicate[*kueue.ResourceFlavor]{}),
-		source.Kind(main, &kueue.Workload{}, soon[*kueue.Workload](), hangsChanged()),
+		source.Kind(main, &kueue.Workload{}, soon[*kueue.Workload](),
+			predicate.Or(hangsChanged(), lostChanged[*kueue.Workload]())),
+		source.Kind(main, &appwrapper.AppWrapper{}, soon[*appwrapper.AppWrapper](),
+			lostChanged[*appwrapper.AppWrapper]()),
 		source.Kind(memory, &corev1.ConfigMap{}, soon[*corev1.ConfigMap]()),
 	}
 	if tests != "" {
