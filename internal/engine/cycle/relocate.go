@@ -188,7 +188,7 @@ func (s *relocationSearch) movableWorkload(w *workload) bool {
 // hasRoomAgain reports whether the queue of a workload that holds something has quota for the same, were that free: it
 // may have been cut meanwhile.
 func (m *model) hasRoomAgain(w *workload) bool {
-	defer m.books.Suppose(&w.Allocation, ledger.Free)()
+	defer m.ledger.Suppose(&w.Allocation, ledger.Free)()
 	return !slices.ContainsFunc(w.Uses, func(u quota.Use) bool {
 		return u.Amount > min(w.Queue.Room(core.Current, u.Pair), w.Queue.Room(core.Projected, u.Pair))
 	})
@@ -394,7 +394,7 @@ func (ad *admissions) holdElsewhere(w *workload, to *core.Admission) {
 	r := &relocation{admission: to}
 	r.ID, r.Queue, r.Uses, r.Holds = w.ID, w.Queue, slices.Clone(w.Uses), ad.holdsOf(at)
 	w.relocation = r
-	ad.books.Promise(&r.Allocation)
+	ad.ledger.Promise(&r.Allocation)
 }
 
 // elsewhere is what is held for a workload that leaves; nil if nothing is.
@@ -410,7 +410,7 @@ func (ad *admissions) dropRelocation(w *workload) {
 	if r := w.relocation; r != nil {
 		w.relocation = nil
 		ad.pending.free(r.Queue, true)
-		ad.books.Release(&r.Allocation)
+		ad.ledger.Release(&r.Allocation)
 	}
 }
 
@@ -421,7 +421,7 @@ func (ad *admissions) checkRelocations() {
 		if r == nil {
 			continue
 		}
-		if ad.nodes.Uneven(r.Holds) || !ad.books.StillFits(core.Projected, &r.Allocation) {
+		if ad.nodes.Uneven(r.Holds) || !ad.ledger.StillFits(core.Projected, &r.Allocation) {
 			ad.dropRelocation(w)
 		}
 	}

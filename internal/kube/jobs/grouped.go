@@ -61,7 +61,7 @@ const GroupShapeAnnotation = "mlbatch.dev/group-shape"
 
 // GroupRunning is how objects of a kind are run.
 type GroupRunning struct {
-	// Others are as in Operated.
+	// Others are as in Operator.
 	Others []string
 	// Next says what has to be done for an object. The error is for its author.
 	Next func(*Groups) (*GroupActions, error)

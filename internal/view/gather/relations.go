@@ -39,8 +39,8 @@ func OtherJob(kind view.Kind, o jobs.Object) *view.Other {
 		name := view.Ref{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}
 		message := strings.TrimPrefix(f.Finished.Message, name.String()+" failed: ")
 		x.Ended, x.Succeeded, x.Message, x.At = true, f.Finished.Success, message, o.GetCreationTimestamp().Time
-		if k.Running.Operated != nil {
-			if ended := k.Running.Operated.Told(o).Ended; !ended.IsZero() {
+		if k.Running.Operator != nil {
+			if ended := k.Running.Operator.StateOfStatus(o).Ended; !ended.IsZero() {
 				x.At = ended
 			}
 		}

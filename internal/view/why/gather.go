@@ -311,7 +311,7 @@ func IsWaiting(w *kueue.Workload) bool {
 // rest.
 func (p *JobObjects) findRecovery(ctx context.Context, c client.Reader) {
 	k := gather.KindOf(p.Asked.Kind)
-	if p.Other == nil || k == nil || k.Running.Operated == nil {
+	if p.Other == nil || k == nil || k.Running.Operator == nil {
 		return
 	}
 	var stored recovery.JobRecovery

@@ -27,7 +27,7 @@ const broom = "toys.example.com/broom"
 func sweeping(t *testing.T, objects ...client.Object) *bench {
 	t.Helper()
 	b := newBench(t, objects...)
-	b.r.kind.Running.Operated.Sweep = &jobs.Sweep{Finalizer: broom, Job: func(o jobs.Object) *batchv1.Job {
+	b.r.kind.Running.Operator.Finalization = &jobs.Finalization{Finalizer: broom, Job: func(o jobs.Object) *batchv1.Job {
 		if o.GetAnnotations()["clean"] == "true" {
 			return nil
 		}

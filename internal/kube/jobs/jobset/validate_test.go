@@ -86,7 +86,7 @@ func TestRefused(t *testing.T) {
 			if _, err := k.Read(js); err == nil {
 				t.Error("it is queued")
 			}
-			if _, err := k.Running.Operated.Compile(js); err == nil {
+			if _, err := k.Running.Operator.Compile(js); err == nil {
 				t.Error("it is planned")
 			}
 		})
