@@ -20,8 +20,8 @@ type assessment struct {
 	// leaving is until when deleted pods may take to end whose places others wait
 	// for; zero if there are none.
 	leaving time.Time
-	// broken is the message of a component that failed as a whole, and
-	// not to be retried, since it forbids another attempt.
+	// broken is the message of a component that failed as a whole, nonRetryable that it forbids another
+	// attempt.
 	broken       string
 	nonRetryable bool
 	// failed pods that are not replaced, described; "" if there are none.

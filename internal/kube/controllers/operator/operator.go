@@ -105,7 +105,7 @@ type reconciler struct {
 	calls *calls
 }
 
-// SetupWithManager starts a controller for a kind with Operated. The cache must have
+// SetupWithManager starts a controller for a kind with an Operator. The cache must have
 // Index of members and services, foreign.Index and admission.JobIndex.
 func SetupWithManager(mgr ctrl.Manager, kind jobs.Kind, opts Options) error {
 	r := &reconciler{Options: opts, kind: &kind}

@@ -333,9 +333,9 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestFarewell: a job that is deleted is stopped where its cluster goes on without it, and only
+// TestPostDeleteCalls: a job that is deleted is stopped where its cluster goes on without it, and only
 // if it ran.
-func TestFarewell(t *testing.T) {
+func TestPostDeleteCalls(t *testing.T) {
 	k := rayjob.Kind()
 	used := decode(
 		t,
