@@ -87,7 +87,10 @@ func (e *Engine) Stats() Stats {
 	}
 	for _, d := range e.sortedLocalQueues() {
 		if d.spec != nil && d.stands != nil {
-			out.UsageRanks = append(out.UsageRanks, LocalUsageRank{d.key.namespace, d.key.name, d.queue.name, *d.stands})
+			out.UsageRanks = append(
+				out.UsageRanks,
+				LocalUsageRank{d.key.namespace, d.key.name, d.queue.name, *d.stands},
+			)
 		}
 	}
 	return out

@@ -147,8 +147,11 @@ func TestNext(t *testing.T) {
 			},
 		},
 		"removed after it succeeded": {
-			why:  "done is done",
-			kept: podplan.RetryState{Started: start, Done: map[string]podplan.Indexes{"Worker": {{First: 0, Last: 1}}}},
+			why: "done is done",
+			kept: podplan.RetryState{
+				Started: start,
+				Done:    map[string]podplan.Indexes{"Worker": {{First: 0, Last: 1}}},
+			},
 			seen: []podplan.Seen{pod("Master", 0, podplan.Ready)},
 			want: want{create: []podplan.Member{member("Worker", 2)}},
 		},
@@ -239,7 +242,8 @@ func TestNext(t *testing.T) {
 			want: want{delete: []int{2}},
 		},
 		"one retry too many": {
-			why: "crashes in pods that run count like failed pods", kept: podplan.RetryState{Started: start, Failures: 1},
+			why:  "crashes in pods that run count like failed pods",
+			kept: podplan.RetryState{Started: start, Failures: 1},
 			plan: func(p *podplan.Plan) { p.Retries = ptr.To[int32](2) },
 			seen: []podplan.Seen{pod("Worker", 0, podplan.Running, crashes(2))},
 			want: want{changed: true, memory: func(m *podplan.RetryState) {
@@ -291,8 +295,11 @@ func TestNext(t *testing.T) {
 			want: want{create: []podplan.Member{member("Worker", 2)}},
 		},
 		"all anew": {
-			why:  "one failure takes all of them along, and what was done counts no more",
-			kept: podplan.RetryState{Started: start, Done: map[string]podplan.Indexes{"Worker": {{First: 0, Last: 0}}}},
+			why: "one failure takes all of them along, and what was done counts no more",
+			kept: podplan.RetryState{
+				Started: start,
+				Done:    map[string]podplan.Indexes{"Worker": {{First: 0, Last: 0}}},
+			},
 			plan: func(p *podplan.Plan) { p.Roles[1].OnFailure = podplan.RestartJob },
 			seen: []podplan.Seen{pod("Worker", 1, podplan.Failed)},
 			want: want{changed: true, memory: func(m *podplan.RetryState) {
@@ -468,7 +475,10 @@ func TestNext(t *testing.T) {
 				pod("Worker", 1, podplan.Failed, held, over),
 				pod("Worker", 2, podplan.Pending, held, over),
 			},
-			want: want{changed: true, memory: func(m *podplan.RetryState) { m.Counted = []string{"Worker1", "Worker0"} }},
+			want: want{
+				changed: true,
+				memory:  func(m *podplan.RetryState) { m.Counted = []string{"Worker1", "Worker0"} },
+			},
 		},
 		"one that was held back failed, and the job runs again": {
 			why: "it is made anew, and the others run on",
@@ -634,15 +644,21 @@ func TestNext(t *testing.T) {
 			},
 		},
 		"waits no more": {
-			why:  "those that are done have been ready",
-			kept: podplan.RetryState{Started: start, Done: map[string]podplan.Indexes{"Worker": {{First: 1, Last: 1}}}},
+			why: "those that are done have been ready",
+			kept: podplan.RetryState{
+				Started: start,
+				Done:    map[string]podplan.Indexes{"Worker": {{First: 1, Last: 1}}},
+			},
 			plan: func(p *podplan.Plan) { p.Roles[0].After = []podplan.Dependency{{Role: "Worker"}} },
 			seen: []podplan.Seen{pod("Worker", 0, podplan.Ready), pod("Worker", 2, podplan.Ready)},
 			want: want{create: []podplan.Member{member("Master", 0)}},
 		},
 		"waits for the end of others": {
-			why:  "ready is not done",
-			kept: podplan.RetryState{Started: start, Done: map[string]podplan.Indexes{"Worker": {{First: 1, Last: 1}}}},
+			why: "ready is not done",
+			kept: podplan.RetryState{
+				Started: start,
+				Done:    map[string]podplan.Indexes{"Worker": {{First: 1, Last: 1}}},
+			},
 			plan: func(p *podplan.Plan) { p.Roles[0].After = []podplan.Dependency{{Role: "Worker", Done: true}} },
 			seen: []podplan.Seen{pod("Worker", 0, podplan.Ready), pod("Worker", 2, podplan.Ready)},
 		},

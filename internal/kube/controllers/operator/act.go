@@ -179,7 +179,10 @@ func (r *reconciler) do(ctx context.Context, l *look, s *podplan.Actions) (recon
 	again, err := r.begin(ctx, l, s)
 	if err != nil {
 		if next := r.projected(l, &s.RetryState); l.notMade != "" && !equality.Semantic.DeepEqual(l.job, next) {
-			return result, errors.Join(err, r.write(ctx, l, &s.RetryState)) // kinds that have a condition for it say so
+			return result, errors.Join(
+				err,
+				r.write(ctx, l, &s.RetryState),
+			) // kinds that have a condition for it say so
 		}
 		return result, err
 	}

@@ -273,7 +273,13 @@ func TestFreeFailures(t *testing.T) {
 		t,
 		decode(t, "replicatedJobs: [{name: a, template: {spec: {template: {spec: {containers: [{name: c}]}}}}}]"),
 	)
-	o, err := p.MakeOf("a")(podplan.Member{Role: "a"}, &podplan.RetryState{Attempt: 2, Failures: 1, Free: 3}, nil)
+	o, err := p.MakeOf(
+		"a",
+	)(
+		podplan.Member{Role: "a"},
+		&podplan.RetryState{Attempt: 2, Failures: 1, Free: 3},
+		nil,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

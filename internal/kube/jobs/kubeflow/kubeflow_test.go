@@ -748,7 +748,11 @@ func TestReadyOnceAllPodsAre(t *testing.T) {
 					o = v.kind.Running.Operator.Project(
 						o,
 						p,
-						&jobs.Progress{RetryState: podplan.RetryState{Started: time.Unix(9, 0)}, Counts: counts, Now: time.Unix(10, 0)},
+						&jobs.Progress{
+							RetryState: podplan.RetryState{Started: time.Unix(9, 0)},
+							Counts:     counts,
+							Now:        time.Unix(10, 0),
+						},
 					)
 					if f, err := v.kind.Read(o); err != nil || !f.Active || f.Ready != (lacks == 0) {
 						t.Errorf("active %v, ready %v, %v", f.Active, f.Ready, err)

@@ -55,7 +55,10 @@ func compile(t testing.TB, j *v2beta1.MPIJob) *jobs.Plan {
 func member(t testing.TB, j *v2beta1.MPIJob, role string, index int32) *corev1.Pod {
 	t.Helper()
 	k := mpijob.Kind()
-	pod, err := compile(t, j).Pod(j, k.GVK(), podplan.Member{Role: role, Index: index}, &podplan.RetryState{}, nil)
+	pod, err := compile(
+		t,
+		j,
+	).Pod(j, k.GVK(), podplan.Member{Role: role, Index: index}, &podplan.RetryState{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -159,7 +159,14 @@ func TestHeard(t *testing.T) {
 	}
 	j := decode(t, "submissionMode: HTTPMode, "+some)
 	for why, a := range map[string]jobs.Answer{"unknown": unknown(), "nobody": {Failure: "x"}, "nonsense": {Status: http.StatusOK, Body: []byte("<html>")}} {
-		if seen, _ := k.Running.Operator.Observe(j, compile(t, j), nil, begun(answer(t, j, a), nil)); len(seen) > 0 {
+		if seen, _ := k.Running.Operator.Observe(
+			j,
+			compile(t, j),
+			nil,
+			begun(answer(t, j, a), nil),
+		); len(
+			seen,
+		) > 0 {
 			t.Errorf("%s: %+v", why, seen)
 		}
 	}

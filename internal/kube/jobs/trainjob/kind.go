@@ -94,9 +94,11 @@ func compile(t *api.TrainJob) (*jobs.Plan, error) {
 		},
 		Templates: make([]*corev1.PodTemplateSpec, 1),
 	}
-	p.Make = []jobs.Make{func(_ podplan.Member, _ *podplan.RetryState, admitted jobs.Admitted) (jobs.Object, error) {
-		return r.make(admitted)
-	}}
+	p.Make = []jobs.Make{
+		func(_ podplan.Member, _ *podplan.RetryState, admitted jobs.Admitted) (jobs.Object, error) {
+			return r.make(admitted)
+		},
+	}
 	return p, nil
 }
 

@@ -782,7 +782,11 @@ func TestStartAndStop(t *testing.T) {
 		t.Errorf("what cannot be injected is told before it has to be: %v", err)
 	}
 	plan, _ := k.Running.Operator.Compile(o)
-	if _, err := plan.Make[0](podplan.Member{}, &podplan.RetryState{}, jobs.Admitted{"node": infos[2]}); err == nil {
+	if _, err := plan.Make[0](
+		podplan.Member{},
+		&podplan.RetryState{},
+		jobs.Admitted{"node": infos[2]},
+	); err == nil {
 		t.Error("it was made without what its admission gives")
 	}
 }
@@ -1027,7 +1031,11 @@ func TestStatus(t *testing.T) {
 		"Failed": {
 			why: "likewise",
 			progress: jobs.Progress{
-				RetryState: podplan.RetryState{Outcome: podplan.JobFailed, Reason: podplan.MemberFailed, Message: "tj failed"},
+				RetryState: podplan.RetryState{
+					Outcome: podplan.JobFailed,
+					Reason:  podplan.MemberFailed,
+					Message: "tj failed",
+				},
 			},
 			child: made(
 				is("Failed", "ReachedMaxRestarts", "too often"),
@@ -1038,7 +1046,11 @@ func TestStatus(t *testing.T) {
 		"FailedAlone": {
 			why: "",
 			progress: jobs.Progress{
-				RetryState: podplan.RetryState{Outcome: podplan.JobFailed, Reason: podplan.MemberFailed, Message: "tj failed"},
+				RetryState: podplan.RetryState{
+					Outcome: podplan.JobFailed,
+					Reason:  podplan.MemberFailed,
+					Message: "tj failed",
+				},
 			},
 			want: []metav1.Condition{is("Failed", "FailedJobs", "tj failed")},
 		},
