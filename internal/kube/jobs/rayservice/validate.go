@@ -22,7 +22,8 @@ func validate(s *api.RayService) field.ErrorList {
 	errs = append(errs, raycluster.CheckName(s, "its clusters")...)
 	errs = append(errs, checkConfig(s)...)
 	errs = append(errs, checkUpgrade(s)...)
-	errs = append(errs, raycluster.CheckService(s.Spec.ServeService, field.NewPath("spec", "serveService"), "the RayService")...)
+	service := field.NewPath("spec", "serveService")
+	errs = append(errs, raycluster.CheckService(s.Spec.ServeService, service, "the RayService")...)
 	at := field.NewPath("spec", "rayClusterConfig")
 	wrong := raycluster.CheckSpec(&s.Spec.RayClusterSpec, at)
 	if h := s.Spec.RayClusterSpec.HeadGroupSpec.HeadService; h != nil && h.Name != "" {
