@@ -267,6 +267,12 @@ func TestExitCodes(t *testing.T) {
 			exitFailure,
 			"mlbatch up",
 		},
+		"status format": {
+			"is refused before anything is read",
+			[]string{"status", "--data-dir", empty, "-o", "xml"},
+			exitUsage,
+			"-o xml is not known: use json or yaml",
+		},
 		"down of none": {"is no success", []string{"down", "--data-dir", empty}, exitFailure, "no cluster"},
 		"delete foreign": {
 			"touches no files of others",
@@ -1278,7 +1284,7 @@ func TestStatusTable(t *testing.T) {
 		},
 	}
 	var out bytes.Buffer
-	if err := r.print(&out, "", now); err != nil {
+	if err := r.table(&out, now); err != nil {
 		t.Fatal(err)
 	}
 	want := `running, Kubernetes v1.37.2, data in /d
@@ -1291,12 +1297,12 @@ total                                                                       50 M
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)
 	}
-	if r.healthy() {
-		t.Error("a cluster with a dead component counts as healthy")
+	if err := r.print(&out, &query{output: "json"}); !errors.Is(err, errSilent) {
+		t.Errorf("a cluster with a dead component: %v, want exit code 1", err)
 	}
-	var usage usageError
-	if err := r.print(&out, "xml", now); !errors.As(err, &usage) {
-		t.Errorf("-o xml: %v, want a usage error", err)
+	r.Components = r.Components[:1]
+	if err := r.print(&out, &query{output: "yaml"}); err != nil {
+		t.Errorf("a cluster whose components are all ready: %v", err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
 )
@@ -27,6 +28,8 @@ type readCommand struct {
 	sorts []string
 	// job is the job that the command is about, if it is about one: its flags say which cluster is asked.
 	job *jobArg
+	// here adds the flags of a command about the cluster on this machine (see [clusterCommand]).
+	here func(f *pflag.FlagSet)
 	// flags adds those that only this command has.
 	flags func(cmd *cobra.Command)
 	// check finds mistakes in what was typed, before a cluster is asked.
@@ -78,7 +81,7 @@ func (r *readCommand) command(cmd *cobra.Command) *cobra.Command {
 		r.flags(cmd)
 	}
 	return clusterCommand{
-		session: &q.session, job: r.job,
+		session: &q.session, job: r.job, here: r.here,
 		check: func() error { return r.mistake(q) },
 		do:    func(ctx context.Context) error { return r.run(ctx, q) },
 	}.command(cmd)

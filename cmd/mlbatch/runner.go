@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,6 +43,9 @@ type clusterCommand struct {
 	*session
 	// job is the job that the command is about, if it is about one: its flags say which cluster it is.
 	job *jobArg
+	// here adds the flags of a command about the cluster on this machine, of which files tell: it takes no
+	// server, and none of the flags that say which one.
+	here func(f *pflag.FlagSet)
 	// check finds mistakes in what was typed; those that are none of the command line are an exitError.
 	check func() error
 	// offline reports whether what was typed takes no cluster, dry whether the API server is to keep nothing
@@ -52,10 +56,14 @@ type clusterCommand struct {
 
 // command makes the command; cmd has its names, its help and what arguments it takes.
 func (r clusterCommand) command(cmd *cobra.Command) *cobra.Command {
-	if r.job != nil {
+	switch {
+	case r.job != nil:
 		r.conn = &r.job.conn
 		r.job.flags(cmd.Flags())
-	} else {
+	case r.here != nil:
+		r.offline = func() bool { return true }
+		r.here(cmd.Flags())
+	default:
 		r.conn = &cli.Connection{}
 		connectionFlags(cmd.Flags(), r.conn)
 	}

@@ -36,8 +36,20 @@ type report struct {
 
 func newStatusCommand() *cobra.Command {
 	var dir dataDir
-	var output string
-	cmd := &cobra.Command{
+	return (&readCommand{
+		formats: []string{"json", "yaml"}, instead: "a table", here: dir.addTo,
+		read: func(context.Context, *query) (found, error) {
+			path, err := dir.path()
+			if err != nil {
+				return nil, err
+			}
+			st, err := local.ReadState(path)
+			if err != nil {
+				return nil, err //nolint:wrapcheck // it says what to do
+			}
+			return newReport(st, path), nil
+		},
+	}).command(&cobra.Command{
 		Use:   "status",
 		Short: "Show the components and queues of the cluster on this machine",
 		Long: `Show the components of the cluster on this machine (process, uptime, restarts,
@@ -48,30 +60,23 @@ not ready.`,
   # for scripts
   mlbatch status -o json`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			path, err := dir.path()
-			if err != nil {
-				return err
-			}
-			r, err := gatherReport(path)
-			if err != nil {
-				return err
-			}
-			if err := r.print(cmd.OutOrStdout(), output, time.Now()); err != nil {
-				return err
-			}
-			if output == "" && r.Phase == local.Running {
-				printQueues(cmd.Context(), cmd.OutOrStdout(), r.Kubeconfig)
-			}
-			if !r.healthy() {
-				return errSilent
-			}
-			return nil
-		},
+	})
+}
+
+func (r report) print(w io.Writer, q *query) error {
+	printed := answer{r, func(w io.Writer) error {
+		if err := r.table(w, time.Now()); err != nil {
+			return err
+		}
+		if r.Phase == local.Running {
+			printQueues(q.cmd.Context(), w, r.Kubeconfig)
+		}
+		return nil
+	}}.print(w, q)
+	if printed != nil || r.healthy() {
+		return printed
 	}
-	dir.addTo(cmd.Flags())
-	cmd.Flags().StringVarP(&output, "output", "o", "", "`format`: json or yaml; a table if empty")
-	return cmd
+	return errSilent
 }
 
 // printQueues adds what the API server knows, or that it does not answer.
@@ -100,14 +105,6 @@ func whyNoQueues(err error) string {
 	return "the API server does not answer: " + firstLine(err.Error())
 }
 
-func gatherReport(dir string) (report, error) {
-	st, err := local.ReadState(dir)
-	if err != nil {
-		return report{}, err
-	}
-	return newReport(st, dir), nil
-}
-
 // newReport adds what only the system knows: the supervising process itself,
 // and how much memory each process has.
 func newReport(st local.ClusterFile, dir string) report {
@@ -129,17 +126,6 @@ func (r report) healthy() bool {
 		}
 	}
 	return r.Phase == local.Running
-}
-
-func (r report) print(w io.Writer, format string, now time.Time) error {
-	switch format {
-	case "":
-		return r.table(w, now)
-	case "json", "yaml":
-		return printObject(w, format, r)
-	default:
-		return usageError{fmt.Errorf("-o %q: must be json or yaml, or left out", format)}
-	}
 }
 
 func (r report) table(w io.Writer, now time.Time) error {

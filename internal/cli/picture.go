@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 	"github.com/mlbatch/mlbatch/internal/view"
 	"github.com/mlbatch/mlbatch/internal/view/gather"
 	"github.com/mlbatch/mlbatch/internal/view/why"
@@ -40,33 +41,35 @@ func ShortNames() []string {
 // kindNames are the names that people use for kinds, as kubectl knows them.
 func kindNames() map[string]view.Kind {
 	out := map[string]view.Kind{
-		"workload":         view.KindWorkload,
-		"workloads":        view.KindWorkload,
-		"wl":               view.KindWorkload,
-		"podgroup":         view.KindPodGroup,
-		"podgroups":        view.KindPodGroup,
-		"pg":               view.KindPodGroup,
-		"deployment":       view.KindDeployment,
-		"deployments":      view.KindDeployment,
-		"deploy":           view.KindDeployment,
-		"pod":              view.KindPod,
-		"pods":             view.KindPod,
-		"po":               view.KindPod,
-		"statefulset":      view.KindStatefulSet,
-		"statefulsets":     view.KindStatefulSet,
-		"sts":              view.KindStatefulSet,
-		"replicaset":       view.KindReplicaSet,
-		"replicasets":      view.KindReplicaSet,
-		"rs":               view.KindReplicaSet,
-		"daemonset":        view.KindDaemonSet,
-		"daemonsets":       view.KindDaemonSet,
-		"ds":               view.KindDaemonSet,
-		"cronjob":          view.KindCronJob,
-		"cronjobs":         view.KindCronJob,
-		"cj":               view.KindCronJob,
-		"leaderworkerset":  view.KindLeaderWorkerSet,
-		"leaderworkersets": view.KindLeaderWorkerSet,
-		"lws":              view.KindLeaderWorkerSet,
+		"workload":     view.KindWorkload,
+		"workloads":    view.KindWorkload,
+		"wl":           view.KindWorkload,
+		"podgroup":     view.KindPodGroup,
+		"podgroups":    view.KindPodGroup,
+		"pg":           view.KindPodGroup,
+		"deployment":   view.KindDeployment,
+		"deployments":  view.KindDeployment,
+		"deploy":       view.KindDeployment,
+		"pod":          view.KindPod,
+		"pods":         view.KindPod,
+		"po":           view.KindPod,
+		"statefulset":  view.KindStatefulSet,
+		"statefulsets": view.KindStatefulSet,
+		"sts":          view.KindStatefulSet,
+		"replicaset":   view.KindReplicaSet,
+		"replicasets":  view.KindReplicaSet,
+		"rs":           view.KindReplicaSet,
+		"daemonset":    view.KindDaemonSet,
+		"daemonsets":   view.KindDaemonSet,
+		"ds":           view.KindDaemonSet,
+		"cronjob":      view.KindCronJob,
+		"cronjobs":     view.KindCronJob,
+		"cj":           view.KindCronJob,
+	}
+	for _, k := range serving.Grouped() {
+		for _, name := range k.Names() {
+			out[name] = view.Kind(k.GVK.Kind)
+		}
 	}
 	for _, k := range kinds.All() {
 		for _, name := range k.Names() {

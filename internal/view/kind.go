@@ -31,11 +31,10 @@ func (r Ref) String() string {
 
 // Kinds of what is no job itself, but makes pods or Jobs that are.
 const (
-	KindStatefulSet     Kind = "StatefulSet"
-	KindReplicaSet      Kind = "ReplicaSet"
-	KindCronJob         Kind = "CronJob"
-	KindLeaderWorkerSet Kind = "LeaderWorkerSet"
-	KindDaemonSet       Kind = "DaemonSet"
+	KindStatefulSet Kind = "StatefulSet"
+	KindReplicaSet  Kind = "ReplicaSet"
+	KindCronJob     Kind = "CronJob"
+	KindDaemonSet   Kind = "DaemonSet"
 )
 
 // KindGroup is what a user has submitted who made a group of pods: it has a name and no object of its

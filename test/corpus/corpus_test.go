@@ -86,7 +86,7 @@ func TestManifests(t *testing.T) {
 			if diff := cmp.Diff(before, o); diff != "" {
 				t.Errorf("to read a job, which a cache may share, changes it:\n%s", diff)
 			}
-			plan, err := k.Running.Operated.Compile(o)
+			plan, err := k.Running.Operator.Compile(o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,7 +105,7 @@ func TestManifests(t *testing.T) {
 			if pods != m.Pods {
 				t.Errorf("%d pods, want %d", pods, m.Pods)
 			}
-			again, err := k.Running.Operated.Compile(o)
+			again, err := k.Running.Operator.Compile(o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -215,7 +215,7 @@ func TestExamples(t *testing.T) {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(served, o, true); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := k.Running.Operated.Compile(o); err != nil || o.GetLabels()["kueue.x-k8s.io/queue-name"] == "" {
+		if _, err := k.Running.Operator.Compile(o); err != nil || o.GetLabels()["kueue.x-k8s.io/queue-name"] == "" {
 			t.Errorf("%s: %v, labels %v", f.Name(), err, o.GetLabels())
 		}
 	}

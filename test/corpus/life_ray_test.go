@@ -23,9 +23,9 @@ type ray struct {
 }
 
 // ask does what the controller does with calls: all are answered at once.
-func (w *life) ask(p *jobs.Plan, seen []podplan.Seen, m *podplan.Memory) []podplan.Seen {
+func (w *life) ask(p *jobs.Plan, seen []podplan.Seen, m *podplan.RetryState) []podplan.Seen {
 	w.t.Helper()
-	o := w.kind.Running.Operated
+	o := w.kind.Running.Operator
 	if o.Calls == nil {
 		return seen
 	}
@@ -41,8 +41,8 @@ func (w *life) ask(p *jobs.Plan, seen []podplan.Seen, m *podplan.Memory) []podpl
 		}
 		w.ray.calls = next
 	}
-	if o.Hear != nil {
-		seen, _ = o.Hear(w.job, p, seen, s)
+	if o.Observe != nil {
+		seen, _ = o.Observe(w.job, p, seen, s)
 	}
 	return seen
 }
@@ -51,9 +51,9 @@ func (w *life) ask(p *jobs.Plan, seen []podplan.Seen, m *podplan.Memory) []podpl
 func (w *life) children(p *jobs.Plan) []jobs.Object {
 	var out []jobs.Object
 	for _, o := range w.members {
-		for i := range w.kind.Running.Operated.Children {
-			c := &w.kind.Running.Operated.Children[i]
-			if gvk, err := w.kind.Running.Operated.KindOf(
+		for i := range w.kind.Running.Operator.Children {
+			c := &w.kind.Running.Operator.Children[i]
+			if gvk, err := w.kind.Running.Operator.KindOf(
 				o,
 			); err == nil && gvk == c.GVK &&
 				p.SeeChild(c, o).Role != "" {

@@ -47,7 +47,7 @@ type life struct {
 	memory *recovery.Recovery
 	said   bool
 	// others are what is remembered of members that are jobs, by their names.
-	others  map[string]podplan.Memory
+	others  map[string]podplan.RetryState
 	members []jobs.Object
 	now     time.Time
 	made    int
@@ -67,7 +67,7 @@ func newLife(t tester, all jobs.Kinds, m corpus.Manifest, bases map[string]jobs.
 		kind:   k,
 		now:    time.Unix(1_700_000_000, 0),
 		killed: -1,
-		others: map[string]podplan.Memory{},
+		others: map[string]podplan.RetryState{},
 	}
 	w.job = k.New()
 	if err := yaml.Unmarshal([]byte(m.Text), w.job); err != nil {
@@ -102,7 +102,7 @@ func (w *life) store(o jobs.Object) {
 }
 
 // remember stores what is to be remembered, as the API server does.
-func (w *life) remember(m *podplan.Memory) {
+func (w *life) remember(m *podplan.RetryState) {
 	w.t.Helper()
 	text, err := json.Marshal(jobs.ToRecovery(m))
 	if err != nil {
@@ -117,7 +117,7 @@ func (w *life) remember(m *podplan.Memory) {
 // lose is the loss of all that is remembered: what can be told of it is stored again.
 func (w *life) lose() {
 	w.t.Helper()
-	plan, err := w.kind.Running.Operated.Compile(w.job)
+	plan, err := w.kind.Running.Operator.Compile(w.job)
 	if err != nil {
 		w.t.Fatalf("compile: %v", err)
 	}
@@ -125,7 +125,7 @@ func (w *life) lose() {
 	for i := range w.members {
 		all[i] = w.members[i]
 	}
-	m := w.kind.Running.Operated.Rebuilt(w.job, all, w.seen(plan))
+	m := w.kind.Running.Operator.Rebuilt(w.job, all, w.seen(plan))
 	w.remember(&m)
 }
 
@@ -186,8 +186,8 @@ func (w *life) seen(p *jobs.Plan) []podplan.Seen {
 			out[i].Over = out[i].Leaving
 			continue
 		}
-		for j := range w.kind.Running.Operated.Children {
-			if c := &w.kind.Running.Operated.Children[j]; reflect.TypeOf(c.New()) == reflect.TypeOf(o) {
+		for j := range w.kind.Running.Operator.Children {
+			if c := &w.kind.Running.Operator.Children[j]; reflect.TypeOf(c.New()) == reflect.TypeOf(o) {
 				out[i] = p.SeeChild(c, o)
 			}
 		}
@@ -209,14 +209,14 @@ func (w *life) dies() bool {
 func (w *life) step() bool {
 	w.t.Helper()
 	before := w.facts()
-	plan, err := w.kind.Running.Operated.Compile(w.job)
+	plan, err := w.kind.Running.Operator.Compile(w.job)
 	if err != nil {
 		w.t.Fatalf("compile: %v", err)
 	}
 	kept := jobs.Remembered(w.memory)
 	seen := w.seen(plan)
 	if !w.said && w.memory != nil { // the status comes first
-		as := w.kind.Running.Operated.Project(w.job, plan, w.standing(plan, seen, &kept))
+		as := w.kind.Running.Operator.Project(w.job, plan, w.standing(plan, seen, &kept))
 		if differs := !equality.Semantic.DeepEqual(as, w.job); differs && w.dies() {
 			w.killed = -1
 			return true
@@ -239,13 +239,13 @@ func (w *life) step() bool {
 		return true
 	}
 	if s.Changed {
-		w.remember(&s.Memory)
+		w.remember(&s.RetryState)
 	}
-	as := w.kind.Running.Operated.Project(w.job, plan, w.standing(plan, seen, &s.Memory))
-	if again := w.kind.Running.Operated.Project(
+	as := w.kind.Running.Operator.Project(w.job, plan, w.standing(plan, seen, &s.RetryState))
+	if again := w.kind.Running.Operator.Project(
 		as,
 		plan,
-		w.standing(plan, seen, &s.Memory),
+		w.standing(plan, seen, &s.RetryState),
 	); !equality.Semantic.DeepEqual(
 		as,
 		again,
@@ -263,13 +263,13 @@ func (w *life) step() bool {
 	return did
 }
 
-func (w *life) standing(p *jobs.Plan, seen []podplan.Seen, m *podplan.Memory) *jobs.Progress {
+func (w *life) standing(p *jobs.Plan, seen []podplan.Seen, m *podplan.RetryState) *jobs.Progress {
 	s := jobs.Progress{
-		Memory:   *m,
-		Counts:   p.Count(seen, m),
-		Now:      w.now,
-		Answers:  w.ray.answers,
-		Children: w.children(p),
+		RetryState: *m,
+		Counts:     p.Count(seen, m),
+		Now:        w.now,
+		Answers:    w.ray.answers,
+		Children:   w.children(p),
 	}
 	s.Suspended = p.Suspended && m.Started.IsZero() && m.Outcome == podplan.Open
 	s.Ready = m.Outcome == podplan.Open && !m.Started.IsZero() && p.AllReady(s.Counts)
@@ -300,23 +300,28 @@ func (w *life) do(p *jobs.Plan, s *podplan.Actions) (did bool) {
 		if died() {
 			return true
 		}
-		w.hold(p, i, slices.Contains(s.Hold, i), &s.Memory)
+		w.hold(p, i, slices.Contains(s.Hold, i), &s.RetryState)
 		did = true
 	}
 	for _, x := range s.Create {
 		if died() {
 			return true
 		}
-		did = w.create(p, x, &s.Memory) || did
+		did = w.create(p, x, &s.RetryState) || did
 	}
 	return did
 }
 
-func (w *life) hold(p *jobs.Plan, i int, on bool, m *podplan.Memory) { //nolint:revive // what is done to it
+func (w *life) hold(
+	p *jobs.Plan,
+	i int,
+	on bool,
+	m *podplan.RetryState,
+) { //nolint:revive // what is done to it
 	w.t.Helper()
 	o := w.members[i]
-	for j := range w.kind.Running.Operated.Children {
-		c := &w.kind.Running.Operated.Children[j]
+	for j := range w.kind.Running.Operator.Children {
+		c := &w.kind.Running.Operator.Children[j]
 		if reflect.TypeOf(c.New()) != reflect.TypeOf(o) {
 			continue
 		}
@@ -334,7 +339,7 @@ func (w *life) hold(p *jobs.Plan, i int, on bool, m *podplan.Memory) { //nolint:
 }
 
 // create makes a member as the API server would: a name is taken once.
-func (w *life) create(p *jobs.Plan, x podplan.Member, m *podplan.Memory) bool {
+func (w *life) create(p *jobs.Plan, x podplan.Member, m *podplan.RetryState) bool {
 	w.t.Helper()
 	infos := w.admitted()
 	var o jobs.Object
@@ -541,15 +546,15 @@ func (w *life) becomeJob(m *batchv1.Job, how string) {
 func (w *life) becomeOther(o jobs.Object, how string) bool {
 	w.t.Helper()
 	k, f := w.other(o)
-	plan, err := k.Running.Operated.Compile(o)
+	plan, err := k.Running.Operator.Compile(o)
 	if err != nil {
 		w.t.Fatalf("compile %s: %v", o.GetName(), err)
 	}
-	s := jobs.Progress{Memory: w.others[o.GetName()], Now: w.now, Counts: map[string]podplan.Tally{}}
+	s := jobs.Progress{RetryState: w.others[o.GetName()], Now: w.now, Counts: map[string]podplan.Tally{}}
 	endless := len(plan.Success) == 0 // whatever happens to others, it runs
 	switch {
 	case f.Suspended:
-		s.Memory, s.Suspended = podplan.Memory{}, true
+		s.RetryState, s.Suspended = podplan.RetryState{}, true
 	case !w.lives(o) || how == lost:
 		return false
 	case how == runs || endless:
@@ -565,8 +570,8 @@ func (w *life) becomeOther(o jobs.Object, how string) bool {
 	}
 	for i := range w.members {
 		if w.members[i] == o {
-			w.members[i] = k.Running.Operated.Project(o, plan, &s)
-			w.others[o.GetName()] = s.Memory
+			w.members[i] = k.Running.Operator.Project(o, plan, &s)
+			w.others[o.GetName()] = s.RetryState
 		}
 	}
 	return true
@@ -607,7 +612,7 @@ func (w *life) rest() {
 	for range 200 {
 		w.gone()
 		if !w.step() {
-			plan, _ := w.kind.Running.Operated.Compile(w.job)
+			plan, _ := w.kind.Running.Operator.Compile(w.job)
 			kept := jobs.Remembered(w.memory)
 			if s := plan.Next(
 				w.ask(plan, w.seen(plan), &kept),
@@ -646,7 +651,7 @@ func (w *life) all(how string) {
 
 // played are the manifests whose lives are played, and their kinds.
 func played() ([]corpus.Manifest, jobs.Kinds) {
-	kinds := native.All().Where(func(k *jobs.Kind) bool { return k.Running.Operated != nil })
+	kinds := native.All().Where(func(k *jobs.Kind) bool { return k.Running.Operator != nil })
 	all := slices.DeleteFunc(
 		slices.Concat(corpus.All(), corpus.Ray(), corpus.TrainJobs()),
 		func(m corpus.Manifest) bool {
@@ -681,7 +686,7 @@ func script(w *life, killed int) {
 	t := w.t
 	t.Helper()
 	fresh := *w
-	fresh.others = map[string]podplan.Memory{}
+	fresh.others = map[string]podplan.RetryState{}
 	w.rest()
 	if f := w.facts(); !f.Suspended || f.Active || len(w.members) > 0 {
 		t.Fatalf("it waits, and has %d members: %+v", len(w.members), f)
@@ -702,7 +707,7 @@ func script(w *life, killed int) {
 	if f := w.facts(); f.Finished != nil || jobs.Remembered(w.memory).Failures != failures {
 		t.Fatalf("its nodes were lost, for which it is blamed: %+v", f.Finished)
 	}
-	if pods := w.pods(); w.made == made && len(w.kind.Running.Operated.Children) == 0 || len(pods) == 0 {
+	if pods := w.pods(); w.made == made && len(w.kind.Running.Operator.Children) == 0 || len(pods) == 0 {
 		t.Fatalf("its nodes were lost, and its pods are not made anew")
 	}
 	w.all(runs)
@@ -740,7 +745,7 @@ func script(w *life, killed int) {
 		if f := x.facts(); f.Finished != nil {
 			break
 		}
-		plan, err := x.kind.Running.Operated.Compile(x.job)
+		plan, err := x.kind.Running.Operator.Compile(x.job)
 		if err != nil ||
 			plan.Retries == nil &&
 				!slices.ContainsFunc(plan.Roles, func(r podplan.Role) bool { return r.OnFailure == podplan.FailJob }) {
@@ -756,7 +761,7 @@ func script(w *life, killed int) {
 
 // endless reports whether the job has no end.
 func (w *life) endless() bool {
-	plan, err := w.kind.Running.Operated.Compile(w.job)
+	plan, err := w.kind.Running.Operator.Compile(w.job)
 	return err == nil && len(plan.Success) == 0
 }
 

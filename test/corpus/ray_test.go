@@ -68,7 +68,7 @@ func TestRayManifests(t *testing.T) {
 			if _, err := k.Read(o); err != nil {
 				t.Fatal(err)
 			}
-			plan, err := k.Running.Operated.Compile(o)
+			plan, err := k.Running.Operator.Compile(o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +97,7 @@ func TestRayExamples(t *testing.T) {
 			continue
 		}
 		o := served(t, &k, string(data))
-		if _, err := k.Running.Operated.Compile(o); err != nil || o.GetLabels()["kueue.x-k8s.io/queue-name"] == "" {
+		if _, err := k.Running.Operator.Compile(o); err != nil || o.GetLabels()["kueue.x-k8s.io/queue-name"] == "" {
 			t.Errorf("%s: %v, labels %v", k.GVK().Kind, err, o.GetLabels())
 		}
 	}

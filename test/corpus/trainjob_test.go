@@ -103,7 +103,7 @@ func TestTrainJobManifests(t *testing.T) {
 			if pods != m.Pods {
 				t.Errorf("%d pods, want %d", pods, m.Pods)
 			}
-			if _, err := k.Running.Operated.Compile(based); err != nil {
+			if _, err := k.Running.Operator.Compile(based); err != nil {
 				t.Error(err)
 			}
 		})

@@ -106,14 +106,14 @@ func Kind() jobs.Kind {
 			}),
 		},
 		Running: jobs.Running{
-			Operated: &jobs.Operated{
-				Compile:   compile,
-				Told:      jobs.Of(told),
-				Project:   project,
-				Children:  []jobs.ChildKind{job.Child()},
-				Artifacts: artifacts,
-				Makes:     []schema.GroupResource{{Resource: "configmaps"}, {Resource: "secrets"}},
-				Others:    []string{"toys/toy-operator"},
+			Operator: &jobs.Operator{
+				Compile:       compile,
+				StateOfStatus: jobs.Of(told),
+				Project:       project,
+				Children:      []jobs.ChildKind{job.Child()},
+				Artifacts:     artifacts,
+				Makes:         []schema.GroupResource{{Resource: "configmaps"}, {Resource: "secrets"}},
+				Others:        []string{"toys/toy-operator"},
 			},
 		},
 		Admission: jobs.Admission{
@@ -164,7 +164,7 @@ func compile(o jobs.Object) (*jobs.Plan, error) {
 	if t.Spec.Jobs {
 		p.Roles[0].Holds, p.Roles[0].OnFailure, p.Roles[0].Ports = true, podplan.RestartJob, nil
 		p.Make = []jobs.Make{
-			func(_ podplan.Member, _ *podplan.Memory, admitted jobs.Admitted) (jobs.Object, error) {
+			func(_ podplan.Member, _ *podplan.RetryState, admitted jobs.Admitted) (jobs.Object, error) {
 				j := &batchv1.Job{Spec: batchv1.JobSpec{Template: *t.Spec.Template.DeepCopy()}}
 				if j.Spec.Template.Spec.RestartPolicy == "" {
 					j.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
@@ -210,11 +210,11 @@ func artifacts(o jobs.Object, p *jobs.Plan, s *jobs.Progress) ([]jobs.Artifact, 
 }
 
 // told is what a status says of what is remembered.
-func told(t *Toy) podplan.Memory {
+func told(t *Toy) podplan.RetryState {
 	if t.Status.Done {
 		return jobs.EndedAs(&jobs.Outcome{Success: true}, nil)
 	}
-	return podplan.Memory{Started: jobs.Begun(t, nil, t.Status.Runs)}
+	return podplan.RetryState{Started: jobs.Begun(t, nil, t.Status.Runs)}
 }
 
 func project(o jobs.Object, _ *jobs.Plan, s *jobs.Progress) jobs.Object {

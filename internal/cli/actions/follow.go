@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	leaderworkerset "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
 	"github.com/mlbatch/mlbatch/internal/view/why"
 )
 
@@ -168,8 +167,6 @@ func (t *Target) list() (client.ObjectList, error) {
 		return &appsv1.ReplicaSetList{}, nil
 	case CronJob:
 		return &batchv1.CronJobList{}, nil
-	case LeaderWorkerSet:
-		return &leaderworkerset.LeaderWorkerSetList{}, nil
 	}
 	return why.ListOf(t.Asked.Kind)
 }

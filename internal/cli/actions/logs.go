@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	leaderworkerset "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 	"github.com/mlbatch/mlbatch/internal/view"
 	"github.com/mlbatch/mlbatch/internal/view/why"
 	"github.com/mlbatch/mlbatch/internal/words"
@@ -385,14 +385,16 @@ func Choose(members []why.Member, role string, ranks Ranks) ([]why.Member, error
 }
 
 // Label is what a member is called in front of its lines: worker-1, or 1 where all pods are
-// alike. Those of a LeaderWorkerSet have their group before that, as in 0/worker-1.
+// alike. Those of a group have that before it, as in 0/worker-1.
 func Label(m *why.Member) string {
 	name := strconv.Itoa(m.Index)
 	if m.Role != "" {
 		name = m.Role + "-" + name
 	}
-	if group := m.Pod.Labels[leaderworkerset.GroupIndexLabel]; group != "" {
-		name = group + "/" + name
+	for _, k := range serving.Grouped() {
+		if group := m.Pod.Labels[k.GroupIndexLabel]; group != "" {
+			return group + "/" + name
+		}
 	}
 	return name
 }

@@ -14,6 +14,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/view"
+	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
 
 // Scale gives a job, or a role of it, another number of pods. A job that runs and would have to
@@ -120,15 +121,17 @@ func (s size) String() string { return fmt.Sprintf("%d %s", s.was, s.of) }
 // resize changes the size in an object, and returns the one that it had. The error says why it
 // cannot be changed and what can be done.
 func resize(o *unstructured.Unstructured, kind view.Kind, role string, n int64) (size, error) {
-	switch kind { //nolint:exhaustive // others are kinds with roles, or have no size
-	case view.KindDeployment, StatefulSet, ReplicaSet, LeaderWorkerSet:
-		of := "replicas"
-		if kind == LeaderWorkerSet {
-			of = "groups"
-		}
+	copies := func(of string) (size, error) {
 		s, err := replicas(o.Object, role, n, of, "spec", "replicas")
 		s.empties = true
 		return s, err
+	}
+	if gather.Grouped(kind) != nil {
+		return copies("groups")
+	}
+	switch kind { //nolint:exhaustive // others are kinds with roles, or have no size
+	case view.KindDeployment, StatefulSet, ReplicaSet:
+		return copies("replicas")
 	case view.KindJob:
 		return resizeJob(o.Object, role, n, "spec")
 	case "TrainJob":

@@ -18,10 +18,9 @@ import (
 
 // Kinds of what is no job itself, but makes pods or Jobs that are.
 const (
-	StatefulSet     = view.KindStatefulSet
-	ReplicaSet      = view.KindReplicaSet
-	CronJob         = view.KindCronJob
-	LeaderWorkerSet = view.KindLeaderWorkerSet
+	StatefulSet = view.KindStatefulSet
+	ReplicaSet  = view.KindReplicaSet
+	CronJob     = view.KindCronJob
 )
 
 // Target is what a command acts on: a job, or a set of pods that are queued by themselves.

@@ -132,7 +132,7 @@ func leaves(p *corev1.Pod, owner *metav1.OwnerReference, gpus int64) (moves bool
 	for i := range all {
 		k := &all[i]
 		if gvk := k.GVK(); gvk.Kind == owner.Kind && gvk.GroupVersion().String() == owner.APIVersion {
-			if k.Queueing.Replaces == nil && k.Running.Operated == nil {
+			if k.Queueing.Replaces == nil && k.Running.Operator == nil {
 				return false, "stays: who runs it has to move it"
 			}
 			return true, "pods here are made anew elsewhere, as far as the job survives it"

@@ -177,7 +177,7 @@ func told(t tester, j *kubeflow.PyTorchJob, text string) {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	kind := pytorchjob.Kind()
-	plan, err := kind.Running.Operated.Compile(j)
+	plan, err := kind.Running.Operator.Compile(j)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}

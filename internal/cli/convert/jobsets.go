@@ -156,11 +156,11 @@ func readTrainJob(o runtime.Object, others []runtime.Object) (*jobset.JobSet, er
 		)
 	}
 	basis, _ := others[i].DeepCopyObject().(jobs.Object)
-	plan, err := k.Running.Operated.Compile(k.Queueing.Basis.With(t, basis, jobs.Schedulers{}))
+	plan, err := k.Running.Operator.Compile(k.Queueing.Basis.With(t, basis, jobs.Schedulers{}))
 	if err != nil {
 		return nil, fmt.Errorf("%w", err)
 	}
-	made, err := plan.Make[0](podplan.Member{Role: "jobset"}, &podplan.Memory{}, nil)
+	made, err := plan.Make[0](podplan.Member{Role: "jobset"}, &podplan.RetryState{}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("%w", err)
 	}

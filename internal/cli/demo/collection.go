@@ -147,8 +147,8 @@ func progressOfJob(k *jobs.Kind, o *unstructured.Unstructured) (progress, error)
 	for i := range f.PodSets {
 		p.pods += f.PodSets[i].Count
 	}
-	if k.Running.Operated != nil {
-		if plan, err := k.Running.Operated.Compile(job); err == nil && len(plan.Success) == 0 {
+	if k.Running.Operator != nil {
+		if plan, err := k.Running.Operator.Compile(job); err == nil && len(plan.Success) == 0 {
 			p.ended, p.endless = p.running, true
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/finding"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 	"github.com/mlbatch/mlbatch/internal/view"
 )
 
@@ -387,16 +388,11 @@ func strangers(p *Picture) (out []finding.Finding) {
 
 // isKnown reports whether a kind is queued without an adapter: pods, and sets of groups.
 func isKnown(gvk schema.GroupVersionKind) bool {
-	return slices.Contains(
-		[]string{
-			"Pod",
-			"StatefulSet.apps",
-			"LeaderWorkerSet.leaderworkerset.x-k8s.io",
-			"ReplicaSet.apps",
-			"Deployment.apps",
-		},
-		gvk.GroupKind().String(),
-	)
+	known := []string{"Pod", "StatefulSet.apps", "ReplicaSet.apps", "Deployment.apps"}
+	for _, k := range serving.Grouped() {
+		known = append(known, k.GVK.GroupKind().String())
+	}
+	return slices.Contains(known, gvk.GroupKind().String())
 }
 
 // variants finds what else is other here.

@@ -15,6 +15,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli/manifest"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 	"github.com/mlbatch/mlbatch/internal/view"
 )
 
@@ -80,7 +81,10 @@ func queued(o *unstructured.Unstructured) bool {
 			return true
 		}
 	}
-	others := []string{"Pod", "Deployment.apps", "StatefulSet.apps", "LeaderWorkerSet.leaderworkerset.x-k8s.io"}
+	others := []string{"Pod", "Deployment.apps", "StatefulSet.apps"}
+	for _, k := range serving.Grouped() {
+		others = append(others, k.GVK.GroupKind().String())
+	}
 	return slices.Contains(others, strings.TrimSuffix(gvk.GroupKind().String(), "."))
 }
 

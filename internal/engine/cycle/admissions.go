@@ -31,11 +31,11 @@ func (ad *admissions) addUsage(w *workload, as ledger.AllocationState) {
 	ad.measure(w)
 	q.reserving++
 	if as == leaving {
-		ad.books.Leave(&w.Allocation)
+		ad.ledger.Leave(&w.Allocation)
 		q.evicting++
 		return
 	}
-	ad.books.Hold(&w.Allocation)
+	ad.ledger.Hold(&w.Allocation)
 	w.Until = ad.until(w)
 	ad.judge.search.Add(&w.Candidate)
 	ad.lend(w)
@@ -50,7 +50,7 @@ func (ad *admissions) lend(w *workload) {
 	}
 }
 
-// removeUsage takes off the books what hold put there.
+// removeUsage takes out of the ledger what hold put there.
 func (ad *admissions) removeUsage(w *workload) {
 	ad.pending.change()
 	q := ad.byNode[w.Queue.ID]
@@ -61,10 +61,10 @@ func (ad *admissions) removeUsage(w *workload) {
 		ad.judge.search.Remove(&w.Candidate)
 	}
 	ad.pending.free(w.Queue, len(w.Holds) > 0)
-	ad.books.Release(&w.Allocation)
+	ad.ledger.Release(&w.Allocation)
 }
 
-// changeUsage changes what a workload is or holds while that is off the books.
+// changeUsage changes what a workload is or holds while that is not in the ledger.
 func (ad *admissions) changeUsage(w *workload, change func()) {
 	as := w.State()
 	ad.removeUsage(w)
@@ -76,7 +76,7 @@ func (ad *admissions) changeUsage(w *workload, change func()) {
 func (ad *admissions) leave(w *workload) {
 	ad.judge.search.Remove(&w.Candidate)
 	w.Interrupted = false
-	ad.books.Leave(&w.Allocation)
+	ad.ledger.Leave(&w.Allocation)
 	ad.count(w, running)
 	ad.byNode[w.Queue.ID].evicting++
 	ad.leaving = append(ad.leaving, w)
@@ -92,7 +92,7 @@ func (ad *admissions) cancelEviction(w *workload) {
 		ad.unnoteRelocated(w)
 	}
 	ad.byNode[w.Queue.ID].evicting--
-	ad.books.CancelEviction(&w.Allocation)
+	ad.ledger.CancelEviction(&w.Allocation)
 	ad.count(w, leaving)
 	w.Until = ad.until(w)
 	ad.judge.search.Add(&w.Candidate)
@@ -238,7 +238,7 @@ func (ad *admissions) observe(w *workload) {
 	if !w.Unseen {
 		return
 	}
-	ad.books.Observe(&w.Allocation)
+	ad.ledger.Observe(&w.Allocation)
 	ad.lendSeen(w)
 	ad.pending.seen(w.Queue)
 }

@@ -92,7 +92,7 @@ func (j *judge) quotaShort(g *group) bool {
 // that a group could evict. Its plan must be of the current revision.
 func (j *judge) mayEvict(g *group) bool {
 	n, policy, priority := g.queue.node, g.queue.spec.Preemption, g.equivalence.priority
-	if j.search.Hopeless(n, policy, priority, g.plan.pairs) {
+	if j.search.Infeasible(n, policy, priority, g.plan.pairs) {
 		return false
 	}
 	fixed := j.least(g).fixed

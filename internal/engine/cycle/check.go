@@ -13,7 +13,7 @@ import (
 // Check recomputes everything the slow way and compares it with what is kept.
 // An error is a broken invariant and names the values that break it.
 func (e *Engine) Check() error {
-	if err := e.books.Check(e.allocations); err != nil {
+	if err := e.ledger.Check(e.allocations); err != nil {
 		return err
 	}
 	for _, check := range []func() error{e.checkCounts, e.pending.check, e.admissions.check, e.recovery.check} {

@@ -30,7 +30,7 @@
 // on the order of a map. The same events give the same plan.
 //
 // Invariants, checked by Check:
-//   - what the ledger has on its books is what the phases of workloads say;
+//   - what the ledger has in its accounts is what the phases of workloads say;
 //   - what is reserved fits into account Projected: no other can take it;
 //   - every waiting workload is in one group, or told why it is in none;
 //   - every group that was refused is listed under something that wakes it.

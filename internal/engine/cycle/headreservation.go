@@ -199,7 +199,7 @@ func (j *judge) roomBesideReservations(
 	p quota.FlavorResource,
 	all []*queue,
 ) (room core.Amount, first *workload) {
-	t := j.books.Begin(g.queue.node, ledger.Scope{Account: core.Projected})
+	t := j.ledger.Begin(g.queue.node, ledger.Scope{Account: core.Projected})
 	defer t.End()
 	for _, q := range all {
 		b := q.reservingHead()

@@ -188,7 +188,7 @@ func (rc *recovery) placesAgain(w *workload) (*core.Admission, bool) {
 	if !rc.hasQuotaAgain(w) {
 		return nil, false
 	}
-	defer rc.books.Suppose(&w.Allocation, ledger.Free)()
+	defer rc.ledger.Suppose(&w.Allocation, ledger.Free)()
 	sets := rc.setsOf(w)
 	for i, s := range sets { // in the order of the admission's pod sets, less those without nodes
 		p := w.admission.PodSets[s.Index]
@@ -213,7 +213,7 @@ func (rc *recovery) hasQuotaAgain(w *workload) bool {
 // start now, or once others are gone that it may evict.
 func (rc *recovery) wouldStart(w *workload) bool {
 	rc.judge.search.Remove(&w.Candidate)
-	undo := rc.books.Suppose(&w.Allocation, ledger.Free)
+	undo := rc.ledger.Suppose(&w.Allocation, ledger.Free)
 	rc.judge.ask()
 	defer func() {
 		rc.judge.answered()

@@ -13,7 +13,7 @@ import (
 
 func newJudge(m *model) *judge {
 	j := &judge{model: m, headReservers: map[*quota.Node][]*queue{}, relocating: map[*quota.Node][]*queue{}}
-	j.search.Ledger, j.search.Fair = m.books, m.opt.FairSharing
+	j.search.Ledger, j.search.Fair = m.ledger, m.opt.FairSharing
 	j.oracle.judge = j
 	return j
 }
@@ -212,7 +212,7 @@ func (j *judge) reservable(
 	why *core.Reason,
 ) (verdict, bool) {
 	a := &j.assigned
-	t := j.books.Begin(w.group.queue.node, ledger.Scope{Account: core.Projected})
+	t := j.ledger.Begin(w.group.queue.node, ledger.Scope{Account: core.Projected})
 	defer t.End()
 	for _, v := range victims {
 		t.Without(&v.Allocation)

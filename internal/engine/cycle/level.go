@@ -36,8 +36,8 @@ func (l *byLevel) next() *queue {
 }
 
 func (l *byLevel) ready() []*queue {
-	l.standing = append(l.standing[:0], l.heads.Items()...)
-	return l.standing
+	l.readyQueues = append(l.readyQueues[:0], l.heads.Items()...)
+	return l.readyQueues
 }
 
 func (l *byLevel) fallsBack(w *workload, v *verdict) bool {

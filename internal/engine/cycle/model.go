@@ -39,8 +39,8 @@ type model struct {
 // catalog is what requests are compiled by: quota, nodes, flavors, and the equivalence
 // classes of workloads.
 type catalog struct {
-	// books is what workloads hold; forest and nodes are what it keeps, to be read.
-	books        *ledger.Ledger
+	// ledger is what workloads hold; forest and nodes are what it keeps, to be read.
+	ledger       *ledger.Ledger
 	forest       *quota.Forest
 	nodes        *place.Nodes
 	flavors      map[string]*flavor
@@ -52,12 +52,12 @@ type catalog struct {
 }
 
 func newModel(o Options) *model {
-	books := ledger.New(o.Pack, o.FairSharing != nil)
+	accounts := ledger.New(o.Pack, o.FairSharing != nil)
 	return &model{
 		catalog: catalog{
-			books:        books,
-			forest:       books.Forest,
-			nodes:        books.Nodes,
+			ledger:       accounts,
+			forest:       accounts.Forest,
+			nodes:        accounts.Nodes,
 			flavors:      map[string]*flavor{},
 			cohorts:      map[string]core.Cohort{},
 			namespaces:   map[string]core.Namespace{},
@@ -444,7 +444,7 @@ func (m *model) closedQueue(q *queue) *core.Reason {
 func stopped(p core.StopPolicy) bool { return p == core.Hold || p == core.HoldAndDrain }
 
 // recount books all usage anew after a sum overflowed and cannot be undone.
-func (m *model) recount() { m.books.Recount(m.allocations) }
+func (m *model) recount() { m.ledger.Recount(m.allocations) }
 
 // allocations lists what all workloads hold, in any order.
 func (m *model) allocations(yield func(*ledger.Allocation) bool) {

@@ -94,7 +94,7 @@ func (w *refWorkload) hidden() bool { return w.unseen && !w.accepted }
 // seenLedger is what those use whose admission was seen.
 const seenLedger = core.Accounts
 
-func (w *refWorkload) books(l core.Account) bool {
+func (w *refWorkload) countsIn(l core.Account) bool {
 	if l == seenLedger {
 		return w.phase == refRunning && !w.hidden()
 	}
@@ -181,7 +181,7 @@ func (r *reference) usage(n refNode, x fr, l core.Account, g gone) (sum core.Amo
 		return sum
 	}
 	for _, w := range r.workloads {
-		if w.books(l) && w.adm.Queue == n.name && !g[w.Key] {
+		if w.countsIn(l) && w.adm.Queue == n.name && !g[w.Key] {
 			sum += w.uses()[x]
 		}
 	}
@@ -259,7 +259,7 @@ func (r *reference) free(node, resource string, l core.Account, g gone) core.Amo
 		return n.Allocatable.Of(resource)
 	}
 	for _, w := range r.workloads {
-		if !w.books(l) || g[w.Key] {
+		if !w.countsIn(l) || g[w.Key] {
 			continue
 		}
 		for i, p := range w.adm.PodSets {
@@ -370,7 +370,7 @@ func (r *reference) taken(node string, l core.Limit, account core.Account, g gon
 		}
 	}
 	for _, w := range r.workloads {
-		if !w.books(account) || g[w.Key] {
+		if !w.countsIn(account) || g[w.Key] {
 			continue
 		}
 		for i, p := range w.adm.PodSets {

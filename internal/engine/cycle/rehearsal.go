@@ -116,7 +116,7 @@ func (r *Rehearsal) gone(w *workload) {
 		r.on.judge.search.Remove(&w.Candidate)
 		r.undo = append(r.undo, func() { r.on.judge.search.Add(&w.Candidate) })
 	}
-	r.undo = append(r.undo, r.on.books.Suppose(&w.Allocation, ledger.Free), r.on.without(w))
+	r.undo = append(r.undo, r.on.ledger.Suppose(&w.Allocation, ledger.Free), r.on.without(w))
 }
 
 // instead thinks of the workload as submitted again, now. It stands in no queue.

@@ -192,7 +192,7 @@ func (m *model) hasRoomAgain(w *workload) bool { return len(m.shortAgain(w)) == 
 
 // shortAgain are the pairs of which the queue has not.
 func (m *model) shortAgain(w *workload) (short []quota.FlavorResource) {
-	defer m.books.Suppose(&w.Allocation, ledger.Free)()
+	defer m.ledger.Suppose(&w.Allocation, ledger.Free)()
 	for _, u := range w.Uses {
 		if u.Amount > min(w.Queue.Room(core.Current, u.Pair), w.Queue.Room(core.Projected, u.Pair)) {
 			short = append(short, u.Pair)
@@ -427,7 +427,7 @@ func (ad *admissions) holdElsewhere(w *workload, to *core.Admission) {
 	r := &relocation{admission: to}
 	r.ID, r.Queue, r.Uses, r.Holds = w.ID, w.Queue, slices.Clone(w.Uses), ad.holdsOf(at)
 	w.relocation = r
-	ad.books.Promise(&r.Allocation)
+	ad.ledger.Promise(&r.Allocation)
 }
 
 // elsewhere is what is held for a workload that leaves; nil if nothing is.
@@ -443,7 +443,7 @@ func (ad *admissions) dropRelocation(w *workload) {
 	if r := w.relocation; r != nil {
 		w.relocation = nil
 		ad.pending.free(r.Queue, true)
-		ad.books.Release(&r.Allocation)
+		ad.ledger.Release(&r.Allocation)
 	}
 }
 
@@ -454,7 +454,7 @@ func (ad *admissions) checkRelocations() {
 		if r == nil {
 			continue
 		}
-		if ad.nodes.Uneven(r.Holds) || !ad.books.StillFits(core.Projected, &r.Allocation) {
+		if ad.nodes.Uneven(r.Holds) || !ad.ledger.StillFits(core.Projected, &r.Allocation) {
 			ad.dropRelocation(w)
 		}
 	}

@@ -58,7 +58,7 @@ func (ad *admissions) reserve(w *workload, v *verdict) {
 func (ad *admissions) bookReservation(w *workload) {
 	w.Queue = ad.queueNamed(w.admission.Queue).node
 	ad.measure(w)
-	ad.books.Promise(&w.Allocation)
+	ad.ledger.Promise(&w.Allocation)
 }
 
 // sparedFor lists what victims of w must spare: w itself and those w must spare.
@@ -96,7 +96,7 @@ func (ad *admissions) await(p *reservation, x *workload) {
 // coveredBy reports whether the plan would fit now if only those were gone that
 // it waits for so far.
 func (ad *admissions) coveredBy(p *reservation) bool {
-	return ad.books.Try(core.Current, p.workload.Queue, func(t *ledger.Trial) bool {
+	return ad.ledger.Try(core.Current, p.workload.Queue, func(t *ledger.Trial) bool {
 		for _, x := range ad.leaving {
 			if slices.Contains(x.awaitedBy, p) {
 				t.Without(&x.Allocation)
@@ -107,7 +107,7 @@ func (ad *admissions) coveredBy(p *reservation) bool {
 }
 
 // fitsNow reports whether what is reserved for a workload is free at this moment.
-func (ad *admissions) fitsNow(w *workload) bool { return ad.books.Fits(core.Current, &w.Allocation) }
+func (ad *admissions) fitsNow(w *workload) bool { return ad.ledger.Fits(core.Current, &w.Allocation) }
 
 // related reports whether a leaving workload holds quota of the same tree, or
 // nodes that were reserved.
@@ -153,7 +153,7 @@ func (ad *admissions) admitReserved() {
 			continue
 		}
 		ad.endReservation(p)
-		ad.books.Release(&w.Allocation)
+		ad.ledger.Release(&w.Allocation)
 		ad.start(w, reserved)
 		ad.pending.rechecks.whenSeen(w.Queue) // workloads that could not take the reservation may evict its owner
 		ad.draft.decide(core.Admit{Key: w.Key, Admission: *w.admission})
@@ -182,7 +182,7 @@ func (ad *admissions) placeless(w *workload) bool {
 // was cut, a node was lost, something was admitted past the engine, or nodes
 // appeared where there were none, be it in a domain over which its pods have to spread.
 func (ad *admissions) stillFits(w *workload) bool {
-	return !ad.placeless(w) && !ad.nodes.Uneven(w.Holds) && ad.books.StillFits(core.Projected, &w.Allocation)
+	return !ad.placeless(w) && !ad.nodes.Uneven(w.Holds) && ad.ledger.StillFits(core.Projected, &w.Allocation)
 }
 
 // endReservation takes a reservation off all lists; its bookings stay.
@@ -203,7 +203,7 @@ func (ad *admissions) dropReservation(p *reservation) {
 	w := p.workload
 	ad.endReservation(p)
 	ad.pending.free(w.Queue, len(w.Holds) > 0)
-	ad.books.Release(&w.Allocation)
+	ad.ledger.Release(&w.Allocation)
 	w.plan(nil)
 	ad.count(w, reserved)
 }

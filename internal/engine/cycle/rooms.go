@@ -168,9 +168,9 @@ type byShare struct {
 	// wanted is, by kind of pod, the most that some judged head counts on.
 	wanted map[*place.Class]int32
 	// The rest is scratch of one walk over trees or heads.
-	loosened []*tournament
-	standing []*queue
-	lifted   []quota.Use
+	loosened    []*tournament
+	readyQueues []*queue
+	lifted      []quota.Use
 }
 
 // byLevel is the order of heads without fair sharing: the one that borrows least first, then
@@ -186,8 +186,8 @@ type byLevel struct {
 	heads order.Heap[*queue]
 	// borrowers are the heads that would borrow, by tree: their level is looked at
 	// again when another of the tree is admitted.
-	borrowers map[*quota.Node][]*queue
-	standing  []*queue // what ready returned
+	borrowers   map[*quota.Node][]*queue
+	readyQueues []*queue // what ready returned
 }
 
 // turns is whose turn is next: the order of the heads, the first workloads of queues

@@ -264,11 +264,11 @@ func (sh *byShare) enlist(q *queue) {
 func (sh *byShare) resume() { reheadAll(sh) }
 
 func (sh *byShare) ready() []*queue {
-	sh.standing = sh.standing[:0]
+	sh.readyQueues = sh.readyQueues[:0]
 	for _, t := range sh.tournaments.Items() {
-		sh.standing = append(sh.standing, t.queues.Items()...)
+		sh.readyQueues = append(sh.readyQueues, t.queues.Items()...)
 	}
-	return sh.standing
+	return sh.readyQueues
 }
 
 func (sh *byShare) next() *queue {

@@ -14,9 +14,9 @@ type Stats struct {
 	// Cohorts, with the ones that exist only by name in others, and Queues are sorted by name.
 	Cohorts []CohortStats
 	Queues  []QueueStats
-	// Standings are of the LocalQueues whose queue goes by past usage, sorted by
+	// UsageRanks are of the LocalQueues whose queue goes by past usage, sorted by
 	// namespace and name.
-	Standings []LocalStanding
+	UsageRanks []LocalUsageRank
 }
 
 // CohortStats is one cohort with all below it.
@@ -49,10 +49,10 @@ type QueueStats struct {
 	Pending core.Resources
 }
 
-// LocalStanding is where a LocalQueue stands in a queue that goes by past usage.
-type LocalStanding struct {
+// LocalUsageRank is where a LocalQueue stands in a queue that goes by past usage.
+type LocalUsageRank struct {
 	Namespace, Name, Queue string
-	Standing               core.UsageRank
+	UsageRank              core.UsageRank
 }
 
 // Stats counts them. Edits count from the next Decide.
@@ -87,7 +87,10 @@ func (e *Engine) Stats() Stats {
 	}
 	for _, d := range e.sortedLocalQueues() {
 		if d.spec != nil && d.stands != nil {
-			out.Standings = append(out.Standings, LocalStanding{d.key.namespace, d.key.name, d.queue.name, *d.stands})
+			out.UsageRanks = append(
+				out.UsageRanks,
+				LocalUsageRank{d.key.namespace, d.key.name, d.queue.name, *d.stands},
+			)
 		}
 	}
 	return out

@@ -20,10 +20,10 @@ type assessment struct {
 	// leaving is until when deleted pods may take to end whose places others wait
 	// for; zero if there are none.
 	leaving time.Time
-	// broken is the message of a component that failed as a whole, and
-	// hopeless that it forbids another attempt.
-	broken   string
-	hopeless bool
+	// broken is the message of a component that failed as a whole, nonRetryable that it forbids another
+	// attempt.
+	broken       string
+	nonRetryable bool
 	// failed pods that are not replaced, described; "" if there are none.
 	failed string
 	// terminal describes an exit code that forbids another attempt.
@@ -57,7 +57,7 @@ func assess(f Facts) assessment {
 		if !c.Exists && c.NodeGone != "" && a.leave == "" {
 			a.leave, a.nodeGone = c.Name+": "+c.NodeGone, true
 		}
-		if c.Outcome == Broken || c.Outcome == Hopeless {
+		if c.Outcome == Broken || c.Outcome == NonRetryable {
 			a.addBroken(c, counts)
 		}
 		if len(c.PodSets) > 0 {
@@ -132,14 +132,14 @@ func ended(c Component, counts map[string]*podCounts) bool {
 // node that has to be left, the node is blamed and not the job.
 func (a *assessment) addBroken(c Component, counts map[string]*podCounts) {
 	if a.broken != "" {
-		a.hopeless = a.hopeless || c.Outcome == Hopeless
+		a.nonRetryable = a.nonRetryable || c.Outcome == NonRetryable
 		return
 	}
 	a.broken = fmt.Sprintf("%s failed", c.Name)
 	if c.Message != "" {
 		a.broken += ": " + c.Message
 	}
-	a.hopeless = c.Outcome == Hopeless
+	a.nonRetryable = c.Outcome == NonRetryable
 	var failed []Pod
 	for _, ps := range c.PodSets {
 		if t := counts[ps.Name]; t != nil {

@@ -95,9 +95,9 @@ const (
 	Completed
 	// Broken ended badly; another attempt may do better.
 	Broken
-	// Hopeless ended badly by a rule of its own that says another attempt will
+	// NonRetryable ended badly by a rule of its own that says another attempt will
 	// not do better, such as a Job's podFailurePolicy.
-	Hopeless
+	NonRetryable
 )
 
 // PodSet is a number of equal pods that a component runs.

@@ -97,7 +97,7 @@ func TestFaults(t *testing.T) {
 			facts: Facts{
 				Phase:      Running,
 				Conditions: deployed(time.Hour),
-				Components: []Component{job(Hopeless, 2)},
+				Components: []Component{job(NonRetryable, 2)},
 				Pods:       pods(PodFailed),
 			},
 			want: Failed,

@@ -55,7 +55,7 @@ func TestRunningAndSuspendedIsLeft(t *testing.T) {
 		ago(ResourcesDeployed, true, time.Hour),
 		ago(PodsReady, true, time.Hour),
 	}
-	for _, outcome := range []Outcome{Undecided, Completed, Broken, Hopeless} {
+	for _, outcome := range []Outcome{Undecided, Completed, Broken, NonRetryable} {
 		for _, exists := range []bool{true, false} {
 			for _, gone := range []string{"", "its node does not exist any more"} {
 				for name, all := range map[string][]Pod{

@@ -30,7 +30,7 @@ func (m *machine) running() {
 		}
 	// 5. An exit code forbids another attempt: the same program would fail the same way
 	// anywhere. Other failures may be the node's, which is why they come later.
-	case a.broken != "" && (a.hopeless || a.terminal != ""):
+	case a.broken != "" && (a.nonRetryable || a.terminal != ""):
 		m.resetOrFail(trouble{reason: FailedComponent, message: join(a.broken, a.terminal), terminal: true})
 	// 6. A node has to be left. The job did nothing wrong, so moving needs no retries.
 	case a.leave != "" && a.terminal == "":

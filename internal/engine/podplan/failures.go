@@ -33,7 +33,7 @@ func (f *failure) name() string {
 func (f *failure) free() bool { return f.spared || f.rule != nil && f.rule.Free }
 
 // failures are those of this attempt that were not counted yet.
-func (p *Plan) failures(seen []Seen, m *Memory) []failure {
+func (p *Plan) failures(seen []Seen, m *RetryState) []failure {
 	var out []failure
 	for i := range seen {
 		s := &seen[i]
@@ -55,7 +55,7 @@ func (s *Seen) failed() bool {
 }
 
 // judge says what follows a failure.
-func (p *Plan) judge(r *Role, s *Seen, of int, m *Memory) failure {
+func (p *Plan) judge(r *Role, s *Seen, of int, m *RetryState) failure {
 	f := failure{of: of, then: r.OnFailure, at: len(p.Rules)}
 	for i := range p.Rules {
 		if rule := &p.Rules[i]; rule.fits(s) {
@@ -76,7 +76,7 @@ func (p *Plan) judge(r *Role, s *Seen, of int, m *Memory) failure {
 }
 
 // consult takes in what the policy of retries says of a failure, if it says anything.
-func (p *Plan) consult(of *core.Failure, m *Memory, f *failure) {
+func (p *Plan) consult(of *core.Failure, m *RetryState, f *failure) {
 	earlier := p.Earlier
 	earlier.Retries = m.Failures + m.Rounds.Failures
 	next := p.Retry.Decide(earlier, *of)
@@ -100,7 +100,7 @@ func (p *Plan) Free(s *Seen) bool {
 	if r == nil {
 		return false
 	}
-	f := p.judge(r, s, 0, &Memory{})
+	f := p.judge(r, s, 0, &RetryState{})
 	return f.free()
 }
 
@@ -136,7 +136,7 @@ func before(a, b *failure, seen []Seen) bool {
 }
 
 // counter is where a failure is counted.
-func (f *failure) counter(m *Memory) *int32 {
+func (f *failure) counter(m *RetryState) *int32 {
 	if f.free() {
 		return &m.Free
 	}
@@ -152,7 +152,7 @@ func (p *Plan) count(
 	seen []Seen,
 	failures []failure,
 	worst *failure,
-	m *Memory,
+	m *RetryState,
 	now time.Time,
 ) (changed bool) {
 	if worst != nil { // it restarts the job, or it would have ended
@@ -198,7 +198,7 @@ func (p *Plan) count(
 }
 
 // exceeded says which limit a job has exceeded; 0 if none.
-func (p *Plan) exceeded(seen []Seen, m *Memory, now time.Time) (why Reason, message string) {
+func (p *Plan) exceeded(seen []Seen, m *RetryState, now time.Time) (why Reason, message string) {
 	failures := m.Failures + m.Rounds.Failures
 	for i := range seen {
 		s := &seen[i]
@@ -225,7 +225,7 @@ func (p *Plan) exceeded(seen []Seen, m *Memory, now time.Time) (why Reason, mess
 }
 
 // began is when the time began of which there is a deadline.
-func (p *Plan) began(m *Memory) time.Time {
+func (p *Plan) began(m *RetryState) time.Time {
 	if p.EachTry && m.Attempt > 0 && m.LastFailure.After(m.Started) {
 		return m.LastFailure
 	}

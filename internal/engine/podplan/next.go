@@ -9,11 +9,11 @@ import (
 
 // Actions is what has to be done next for a job.
 type Actions struct {
-	// Memory is what to keep from now on. If it differs from what is kept, it is written
+	// RetryState is what to keep from now on. If it differs from what is kept, it is written
 	// first, and nothing else is done before it is: all else is empty then.
-	Memory  Memory
-	Changed bool
-	// Create are members to be made, in the attempt of Memory.
+	RetryState RetryState
+	Changed    bool
+	// Create are members to be made, in the attempt of RetryState.
 	Create []Member
 	// Delete are indexes of what was seen and has to go, Hold of what has to be held back, and
 	// Release of what is held and may run.
@@ -26,7 +26,7 @@ type Actions struct {
 
 // Next returns the next step of a job, by what is seen of it and what was kept. It
 // changes none of its arguments. The same step follows until it was taken.
-func (p *Plan) Next(seen []Seen, kept *Memory, now time.Time) Actions {
+func (p *Plan) Next(seen []Seen, kept *RetryState, now time.Time) Actions {
 	m := *kept
 	switch {
 	case m.Outcome != Open:
@@ -35,11 +35,11 @@ func (p *Plan) Next(seen []Seen, kept *Memory, now time.Time) Actions {
 		return p.suspended(seen, m)
 	case m.Started.IsZero():
 		m.Started = now
-		return Actions{Memory: m, Changed: true}
+		return Actions{RetryState: m, Changed: true}
 	}
 	if p.outdated(seen, &m) {
 		m.remade()
-		return Actions{Memory: m, Changed: true}
+		return Actions{RetryState: m, Changed: true}
 	}
 	failures := p.failures(seen, &m)
 	changed := p.settle(seen, &m)
@@ -73,28 +73,28 @@ func (p *Plan) Next(seen []Seen, kept *Memory, now time.Time) Actions {
 		return end(m, JobFailed, why, message, now)
 	}
 	if changed {
-		return Actions{Memory: m, Changed: true}
+		return Actions{RetryState: m, Changed: true}
 	}
 	return p.make(seen, m, now)
 }
 
 // outdated reports whether there are members of this attempt that another version of the plan
 // made.
-func (p *Plan) outdated(seen []Seen, m *Memory) bool {
+func (p *Plan) outdated(seen []Seen, m *RetryState) bool {
 	return p.Renews && slices.ContainsFunc(seen, func(x Seen) bool {
 		return x.Attempt >= m.Attempt && x.Version != "" && x.Version != p.Version && p.Role(x.Role) != nil
 	})
 }
 
 // end is the step with which a job ends.
-func end(m Memory, how Outcome, why Reason, message string, now time.Time) Actions {
+func end(m RetryState, how Outcome, why Reason, message string, now time.Time) Actions {
 	m.Outcome, m.Reason, m.Message, m.Ended = how, why, message, now
-	return Actions{Memory: m, Changed: true}
+	return Actions{RetryState: m, Changed: true}
 }
 
 // ended cleans up after a job. One that is suspended by then keeps nothing that runs.
-func (p *Plan) ended(seen []Seen, m Memory, now time.Time) Actions {
-	s := Actions{Memory: m}
+func (p *Plan) ended(seen []Seen, m RetryState, now time.Time) Actions {
+	s := Actions{RetryState: m}
 	for i := range seen {
 		r := p.Role(seen[i].Role)
 		kept := r != nil && r.Kept
@@ -119,8 +119,8 @@ func (p *Plan) ended(seen []Seen, m Memory, now time.Time) Actions {
 
 // suspended takes members away, or holds them back. Only when none is left that can run it is
 // noted, which tells everybody that none will come.
-func (p *Plan) suspended(seen []Seen, m Memory) Actions {
-	s := Actions{Memory: m}
+func (p *Plan) suspended(seen []Seen, m RetryState) Actions {
+	s := Actions{RetryState: m}
 	left := false
 	var there []string
 	for i := range seen {
@@ -142,15 +142,15 @@ func (p *Plan) suspended(seen []Seen, m Memory) Actions {
 	}
 	failed := p.failedHeld(seen, &m)
 	if p.InPlace != nil && m.Rounds.Begun && (m.Rounds.Next == m.Rounds.Current || !m.Rounds.Since.IsZero()) {
-		s.Memory.Rounds.restart() // noted before its pods end: those that follow have not failed
+		s.RetryState.Rounds.restart() // noted before its pods end: those that follow have not failed
 		s.Changed = true
 	}
 	switch {
 	case !left && !m.Started.IsZero():
-		s.Memory.Started, s.Memory.Counted = time.Time{}, append(there, failed...)
-		s.Memory.Done = p.lasting(m.Done)
+		s.RetryState.Started, s.RetryState.Counted = time.Time{}, append(there, failed...)
+		s.RetryState.Done = p.lasting(m.Done)
 	case failed != nil:
-		s.Memory.Counted = append(slices.Clone(m.Counted), failed...)
+		s.RetryState.Counted = append(slices.Clone(m.Counted), failed...)
 	case !s.Changed:
 		return s
 	}
@@ -161,7 +161,7 @@ func (p *Plan) suspended(seen []Seen, m Memory) Actions {
 // failedHeld are members that failed while they were held back, as a Job does of whose pods one was on
 // the node for which all were stopped. The job is not to blame: they count as if they were counted, and
 // are made anew once it runs again.
-func (p *Plan) failedHeld(seen []Seen, m *Memory) []string {
+func (p *Plan) failedHeld(seen []Seen, m *RetryState) []string {
 	var out []string
 	for i := range seen {
 		x := &seen[i]
@@ -200,7 +200,7 @@ func (r *Role) has(index int32) bool { return r.Floating || index < r.Count }
 func (r *Role) name(index int32) string { return r.Expand(r.Member, index) }
 
 // settle takes in who succeeded since the last step. It reports whether anybody did.
-func (p *Plan) settle(seen []Seen, m *Memory) (changed bool) {
+func (p *Plan) settle(seen []Seen, m *RetryState) (changed bool) {
 	done := map[string]Indexes{}
 	for i := range seen {
 		s := &seen[i]
@@ -225,7 +225,7 @@ func (p *Plan) settle(seen []Seen, m *Memory) (changed bool) {
 }
 
 // succeeded reports whether enough members are done.
-func (p *Plan) succeeded(m *Memory) bool {
+func (p *Plan) succeeded(m *RetryState) bool {
 	for _, t := range p.Success {
 		if p.fulfilled(&t, m) {
 			return true
@@ -234,7 +234,7 @@ func (p *Plan) succeeded(m *Memory) bool {
 	return false
 }
 
-func (p *Plan) fulfilled(t *Term, m *Memory) bool {
+func (p *Plan) fulfilled(t *Term, m *RetryState) bool {
 	var done, all int32
 	for _, name := range t.Roles {
 		r := p.Role(name)
@@ -258,8 +258,8 @@ func (p *Plan) fulfilled(t *Term, m *Memory) bool {
 }
 
 // make removes what is in the way, makes what is missing and releases what is held.
-func (p *Plan) make(seen []Seen, m Memory, now time.Time) Actions {
-	s := Actions{Memory: m}
+func (p *Plan) make(seen []Seen, m RetryState, now time.Time) Actions {
+	s := Actions{RetryState: m}
 	there := make(map[Member]bool, len(seen))
 	old := false
 	var held []int
@@ -297,7 +297,7 @@ func (p *Plan) make(seen []Seen, m Memory, now time.Time) Actions {
 
 // gone reports whether a member has to go: it is of no role or of an earlier attempt, it is held
 // back and was made from what is no more, or it ended and is made anew.
-func (p *Plan) gone(x *Seen, m *Memory) bool {
+func (p *Plan) gone(x *Seen, m *RetryState) bool {
 	r := p.Role(x.Role)
 	return r == nil || !r.has(x.Index) || x.Attempt < m.Attempt || x.Held && r.stale(x) ||
 		x.Life == Failed && (x.Disrupted || slices.Contains(m.Counted, x.ID)) ||
@@ -305,10 +305,10 @@ func (p *Plan) gone(x *Seen, m *Memory) bool {
 }
 
 // stays reports whether a member counts as one of its role.
-func (p *Plan) stays(x *Seen, m *Memory) bool { return !x.Leaving && !p.gone(x, m) }
+func (p *Plan) stays(x *Seen, m *RetryState) bool { return !x.Leaving && !p.gone(x, m) }
 
 // surplus are members of floating roles that have too many.
-func (p *Plan) surplus(seen []Seen, m *Memory) []int {
+func (p *Plan) surplus(seen []Seen, m *RetryState) []int {
 	var out []int
 	for i := range p.Roles {
 		r := &p.Roles[i]
@@ -339,7 +339,7 @@ func (r *Role) wanted(index int32) int {
 
 // fill makes and releases the members of roles that may begin.
 func (p *Plan) fill(s *Actions, seen []Seen, there map[Member]bool, held []int) {
-	counts := p.Count(seen, &s.Memory)
+	counts := p.Count(seen, &s.RetryState)
 	strangers := slices.ContainsFunc(seen, func(x Seen) bool { return p.Role(x.Role) == nil })
 	for i := range p.Roles {
 		r := &p.Roles[i]
@@ -352,11 +352,11 @@ func (p *Plan) fill(s *Actions, seen []Seen, there map[Member]bool, held []int) 
 			}
 		}
 		if r.Floating {
-			s.Create = append(s.Create, p.floating(r, seen, there, &s.Memory)...)
+			s.Create = append(s.Create, p.floating(r, seen, there, &s.RetryState)...)
 			continue
 		}
 		for index := range r.Count {
-			if x := (Member{r.Name, index}); !there[x] && !s.Memory.Done[r.Name].Has(index) {
+			if x := (Member{r.Name, index}); !there[x] && !s.RetryState.Done[r.Name].Has(index) {
 				s.Create = append(s.Create, x)
 			}
 		}
@@ -364,7 +364,7 @@ func (p *Plan) fill(s *Actions, seen []Seen, there map[Member]bool, held []int) 
 }
 
 // floating are members that a floating role lacks, of the lowest indexes that are free.
-func (p *Plan) floating(r *Role, seen []Seen, there map[Member]bool, m *Memory) []Member {
+func (p *Plan) floating(r *Role, seen []Seen, there map[Member]bool, m *RetryState) []Member {
 	missing := r.Count
 	for i := range seen {
 		if seen[i].Role == r.Name && p.stays(&seen[i], m) {

@@ -78,7 +78,7 @@ func crashes(n int32) func(*podplan.Seen) {
 
 // TestNext goes through what may follow, one step each.
 func TestNext(t *testing.T) {
-	began := podplan.Memory{Started: start}
+	began := podplan.RetryState{Started: start}
 	member := func(role string, index int32) podplan.Member { return podplan.Member{Role: role, Index: index} }
 	type want struct {
 		create  []podplan.Member
@@ -87,20 +87,20 @@ func TestNext(t *testing.T) {
 		hold    []int
 		release []int
 		remove  bool
-		memory  func(*podplan.Memory)
+		memory  func(*podplan.RetryState)
 		again   time.Duration
 	}
 	tests := map[string]struct {
 		why  string
 		plan func(*podplan.Plan)
 		seen []podplan.Seen
-		kept podplan.Memory
+		kept podplan.RetryState
 		at   time.Duration
 		want want
 	}{
 		"begins": {
 			why:  "that it makes pods is noted before it makes the first, so that nobody takes it for one without",
-			want: want{changed: true, memory: func(m *podplan.Memory) { m.Started = start }},
+			want: want{changed: true, memory: func(m *podplan.RetryState) { m.Started = start }},
 		},
 		"makes what is missing": {
 			why: "each name once; what is being deleted is in the way of its successor", kept: began,
@@ -124,18 +124,18 @@ func TestNext(t *testing.T) {
 			plan: func(p *podplan.Plan) { p.Suspended = true },
 			kept: began,
 			seen: []podplan.Seen{pod("Worker", 0, podplan.Failed, leaving, over)},
-			want: want{changed: true, memory: func(m *podplan.Memory) { *m = podplan.Memory{} }},
+			want: want{changed: true, memory: func(m *podplan.RetryState) { *m = podplan.RetryState{} }},
 		},
 		"suspended, all gone": {
 			why:  "work begins anew; failures are not forgiven",
 			plan: func(p *podplan.Plan) { p.Suspended = true },
-			kept: podplan.Memory{
+			kept: podplan.RetryState{
 				Started:  start,
 				Failures: 2,
 				Counted:  []string{"x"},
 				Done:     map[string]podplan.Indexes{"Worker": {{First: 0, Last: 0}}},
 			},
-			want: want{changed: true, memory: func(m *podplan.Memory) { *m = podplan.Memory{Failures: 2} }},
+			want: want{changed: true, memory: func(m *podplan.RetryState) { *m = podplan.RetryState{Failures: 2} }},
 		},
 		"succeeded worker": {
 			why:  "it is noted, so that it is not run again when its pod is removed",
@@ -143,12 +143,15 @@ func TestNext(t *testing.T) {
 			seen: []podplan.Seen{pod("Worker", 1, podplan.Succeeded)},
 			want: want{
 				changed: true,
-				memory:  func(m *podplan.Memory) { m.Done = map[string]podplan.Indexes{"Worker": {{First: 1, Last: 1}}} },
+				memory:  func(m *podplan.RetryState) { m.Done = map[string]podplan.Indexes{"Worker": {{First: 1, Last: 1}}} },
 			},
 		},
 		"removed after it succeeded": {
-			why:  "done is done",
-			kept: podplan.Memory{Started: start, Done: map[string]podplan.Indexes{"Worker": {{First: 0, Last: 1}}}},
+			why: "done is done",
+			kept: podplan.RetryState{
+				Started: start,
+				Done:    map[string]podplan.Indexes{"Worker": {{First: 0, Last: 1}}},
+			},
 			seen: []podplan.Seen{pod("Master", 0, podplan.Ready)},
 			want: want{create: []podplan.Member{member("Worker", 2)}},
 		},
@@ -158,12 +161,12 @@ func TestNext(t *testing.T) {
 			seen: []podplan.Seen{pod("Worker", 1, podplan.Failed, crashes(3))},
 			want: want{
 				changed: true,
-				memory:  func(m *podplan.Memory) { m.Failures, m.Counted, m.LastFailure = 3, []string{"Worker1"}, start },
+				memory:  func(m *podplan.RetryState) { m.Failures, m.Counted, m.LastFailure = 3, []string{"Worker1"}, start },
 			},
 		},
 		"failed worker, counted": {
 			why:  "now it goes; its successor comes when its name is free",
-			kept: podplan.Memory{Started: start, Failures: 3, Counted: []string{"Worker1"}},
+			kept: podplan.RetryState{Started: start, Failures: 3, Counted: []string{"Worker1"}},
 			seen: []podplan.Seen{
 				pod("Master", 0, podplan.Ready),
 				pod("Worker", 0, podplan.Ready),
@@ -199,7 +202,7 @@ func TestNext(t *testing.T) {
 			why: "the author said that a failure is the end", kept: began,
 			plan: func(p *podplan.Plan) { p.Roles[1].OnFailure = podplan.FailJob },
 			seen: []podplan.Seen{pod("Worker", 1, podplan.Failed)},
-			want: want{changed: true, memory: func(m *podplan.Memory) {
+			want: want{changed: true, memory: func(m *podplan.RetryState) {
 				m.Outcome, m.Reason, m.Message, m.Ended = podplan.JobFailed, podplan.MemberFailed, "j-worker-1 failed", start
 			}},
 		},
@@ -210,14 +213,14 @@ func TestNext(t *testing.T) {
 			seen: []podplan.Seen{pod("Worker", 1, podplan.Failed)},
 			want: want{
 				changed: true,
-				memory:  func(m *podplan.Memory) { m.Failures, m.Counted, m.LastFailure = 1, []string{"Worker1"}, start },
+				memory:  func(m *podplan.RetryState) { m.Failures, m.Counted, m.LastFailure = 1, []string{"Worker1"}, start },
 			},
 		},
 		"not retriable": {
 			why: "a wrong argument stays wrong", kept: began,
 			plan: func(p *podplan.Plan) { p.Roles[1].OnFailure = podplan.ReplaceRetriable },
 			seen: []podplan.Seen{pod("Worker", 1, podplan.Failed, final)},
-			want: want{changed: true, memory: func(m *podplan.Memory) {
+			want: want{changed: true, memory: func(m *podplan.RetryState) {
 				m.Outcome, m.Reason, m.Message, m.Ended = podplan.JobFailed, podplan.MemberFailed, "j-worker-1 failed", start
 			}},
 		},
@@ -228,7 +231,7 @@ func TestNext(t *testing.T) {
 		},
 		"last retry": {
 			why:  "as many failures as may be tried again after are no end",
-			kept: podplan.Memory{Started: start, Failures: 1, Counted: []string{"Worker1"}},
+			kept: podplan.RetryState{Started: start, Failures: 1, Counted: []string{"Worker1"}},
 			plan: func(p *podplan.Plan) { p.Retries = ptr.To[int32](2) },
 			seen: []podplan.Seen{
 				pod("Master", 0, podplan.Ready),
@@ -239,17 +242,18 @@ func TestNext(t *testing.T) {
 			want: want{delete: []int{2}},
 		},
 		"one retry too many": {
-			why: "crashes in pods that run count like failed pods", kept: podplan.Memory{Started: start, Failures: 1},
+			why:  "crashes in pods that run count like failed pods",
+			kept: podplan.RetryState{Started: start, Failures: 1},
 			plan: func(p *podplan.Plan) { p.Retries = ptr.To[int32](2) },
 			seen: []podplan.Seen{pod("Worker", 0, podplan.Running, crashes(2))},
-			want: want{changed: true, memory: func(m *podplan.Memory) {
+			want: want{changed: true, memory: func(m *podplan.RetryState) {
 				m.Outcome, m.Reason, m.Ended = podplan.JobFailed, podplan.RetriesExceeded, start
 				m.Message = "3 failures are more than the 2 that it may be tried again after"
 			}},
 		},
 		"a few failures": {
 			why:  "the next try comes at once",
-			kept: podplan.Memory{Started: start, Failures: 3, LastFailure: start},
+			kept: podplan.RetryState{Started: start, Failures: 3, LastFailure: start},
 			seen: []podplan.Seen{
 				pod("Master", 0, podplan.Ready),
 				pod("Worker", 0, podplan.Ready),
@@ -259,7 +263,7 @@ func TestNext(t *testing.T) {
 		},
 		"many failures": {
 			why:  "what crashes at once would be made anew for ever, as fast as it can",
-			kept: podplan.Memory{Started: start, Failures: 5, LastFailure: start},
+			kept: podplan.RetryState{Started: start, Failures: 5, LastFailure: start},
 			seen: []podplan.Seen{
 				pod("Master", 0, podplan.Ready),
 				pod("Worker", 0, podplan.Ready),
@@ -270,7 +274,7 @@ func TestNext(t *testing.T) {
 		},
 		"many free failures": {
 			why:  "they have no limit, and would be made anew for ever, as fast as it can",
-			kept: podplan.Memory{Started: start, Failures: 1, Free: 4, LastFailure: start},
+			kept: podplan.RetryState{Started: start, Failures: 1, Free: 4, LastFailure: start},
 			seen: []podplan.Seen{
 				pod("Master", 0, podplan.Ready),
 				pod("Worker", 0, podplan.Ready),
@@ -281,7 +285,7 @@ func TestNext(t *testing.T) {
 		},
 		"many failures, a while ago": {
 			why:  "the pause is over",
-			kept: podplan.Memory{Started: start, Failures: 900, LastFailure: start},
+			kept: podplan.RetryState{Started: start, Failures: 900, LastFailure: start},
 			at:   5 * time.Minute,
 			seen: []podplan.Seen{
 				pod("Master", 0, podplan.Ready),
@@ -291,11 +295,14 @@ func TestNext(t *testing.T) {
 			want: want{create: []podplan.Member{member("Worker", 2)}},
 		},
 		"all anew": {
-			why:  "one failure takes all of them along, and what was done counts no more",
-			kept: podplan.Memory{Started: start, Done: map[string]podplan.Indexes{"Worker": {{First: 0, Last: 0}}}},
+			why: "one failure takes all of them along, and what was done counts no more",
+			kept: podplan.RetryState{
+				Started: start,
+				Done:    map[string]podplan.Indexes{"Worker": {{First: 0, Last: 0}}},
+			},
 			plan: func(p *podplan.Plan) { p.Roles[1].OnFailure = podplan.RestartJob },
 			seen: []podplan.Seen{pod("Worker", 1, podplan.Failed)},
-			want: want{changed: true, memory: func(m *podplan.Memory) {
+			want: want{changed: true, memory: func(m *podplan.RetryState) {
 				m.Attempt, m.Failures, m.LastFailure, m.Done = 1, 1, start, nil
 			}},
 		},
@@ -309,13 +316,13 @@ func TestNext(t *testing.T) {
 			seen: []podplan.Seen{pod("Master", 0, podplan.Failed, crashes(3)), pod("Worker", 1, podplan.Failed)},
 			want: want{
 				changed: true,
-				memory:  func(m *podplan.Memory) { m.Attempt, m.Failures, m.LastFailure = 1, 1, start },
+				memory:  func(m *podplan.RetryState) { m.Attempt, m.Failures, m.LastFailure = 1, 1, start },
 			},
 		},
 		"all anew, once too often": {
 			why:  "nothing begins anew, and nothing is told of it",
 			plan: func(p *podplan.Plan) { p.Roles[1].OnFailure, p.Retries = podplan.RestartJob, ptr.To[int32](1) },
-			kept: podplan.Memory{
+			kept: podplan.RetryState{
 				Started:  start,
 				Attempt:  1,
 				Failures: 1,
@@ -324,14 +331,14 @@ func TestNext(t *testing.T) {
 			seen: []podplan.Seen{
 				pod("Worker", 1, podplan.Failed, func(s *podplan.Seen) { s.Attempt = 1 }, because("", "out of memory")),
 			},
-			want: want{changed: true, memory: func(m *podplan.Memory) {
+			want: want{changed: true, memory: func(m *podplan.RetryState) {
 				m.Outcome, m.Reason, m.Ended, m.LastFailure = podplan.JobFailed, podplan.RetriesExceeded, start, start
 				m.Message = "2 failures are more than the 1 that it may be tried again after; the last: j-worker-1 failed: out of memory"
 			}},
 		},
 		"all anew, together": {
 			why:  "none begins beside one of those before",
-			kept: podplan.Memory{Started: start, Attempt: 1},
+			kept: podplan.RetryState{Started: start, Attempt: 1},
 			plan: func(p *podplan.Plan) { p.Together = true },
 			seen: []podplan.Seen{
 				pod("Master", 0, podplan.Running, old, old),
@@ -341,7 +348,7 @@ func TestNext(t *testing.T) {
 		},
 		"all anew, one by one": {
 			why:  "each as soon as its place is free",
-			kept: podplan.Memory{Started: start, Attempt: 1},
+			kept: podplan.RetryState{Started: start, Attempt: 1},
 			seen: []podplan.Seen{
 				pod("Master", 0, podplan.Running, leaving),
 				pod("Worker", 1, podplan.Running, leaving),
@@ -358,7 +365,7 @@ func TestNext(t *testing.T) {
 			},
 			want: want{
 				changed: true,
-				memory:  func(m *podplan.Memory) { m.Attempt, m.Failures, m.LastFailure, m.Rule = 1, 1, start, "late" },
+				memory:  func(m *podplan.RetryState) { m.Attempt, m.Failures, m.LastFailure, m.Rule = 1, 1, start, "late" },
 			},
 		},
 		"a rule that ends it": {
@@ -369,7 +376,7 @@ func TestNext(t *testing.T) {
 				pod("Worker", 0, podplan.Failed, because("Broken", "disk of node 7")),
 				pod("Worker", 1, podplan.Failed, because("Late", "slow")),
 			},
-			want: want{changed: true, memory: func(m *podplan.Memory) {
+			want: want{changed: true, memory: func(m *podplan.RetryState) {
 				m.Outcome, m.Reason, m.Message, m.Ended, m.Rule = podplan.JobFailed, podplan.MemberFailed, "j-worker-1 failed: slow", start, "late"
 			}},
 		},
@@ -380,7 +387,7 @@ func TestNext(t *testing.T) {
 			seen: []podplan.Seen{pod("Worker", 0, podplan.Failed, because("Broken", "disk full"))},
 			want: want{
 				changed: true,
-				memory:  func(m *podplan.Memory) { m.Failures, m.Counted, m.LastFailure = 1, []string{"Worker0"}, start },
+				memory:  func(m *podplan.RetryState) { m.Failures, m.Counted, m.LastFailure = 1, []string{"Worker0"}, start },
 			},
 		},
 		"the earliest of a rule": {
@@ -396,7 +403,7 @@ func TestNext(t *testing.T) {
 				),
 				pod("Worker", 2, podplan.Failed, because("Late", "first"), failedAt(3)),
 			},
-			want: want{changed: true, memory: func(m *podplan.Memory) {
+			want: want{changed: true, memory: func(m *podplan.RetryState) {
 				m.Outcome, m.Reason, m.Message, m.Ended, m.Rule = podplan.JobFailed, podplan.MemberFailed, "j-worker-2 failed: first", start, "late"
 			}},
 		},
@@ -409,7 +416,7 @@ func TestNext(t *testing.T) {
 			seen: []podplan.Seen{pod("Worker", 0, podplan.Failed)},
 			want: want{
 				changed: true,
-				memory:  func(m *podplan.Memory) { m.Free, m.Counted, m.LastFailure = 1, []string{"Worker0"}, start },
+				memory:  func(m *podplan.RetryState) { m.Free, m.Counted, m.LastFailure = 1, []string{"Worker0"}, start },
 			},
 		},
 		"all anew for a free failure": {
@@ -421,7 +428,7 @@ func TestNext(t *testing.T) {
 			seen: []podplan.Seen{pod("Worker", 0, podplan.Failed)},
 			want: want{
 				changed: true,
-				memory:  func(m *podplan.Memory) { m.Attempt, m.Free, m.Rule, m.LastFailure = 1, 1, "free", start },
+				memory:  func(m *podplan.RetryState) { m.Attempt, m.Free, m.Rule, m.LastFailure = 1, 1, "free", start },
 			},
 		},
 		"held back": {
@@ -439,7 +446,7 @@ func TestNext(t *testing.T) {
 		"all are held back": {
 			why:  "nothing runs, and what they have done stays done; what was counted is not counted again",
 			plan: func(p *podplan.Plan) { p.Suspended = true; p.Roles[1].Holds = true },
-			kept: podplan.Memory{
+			kept: podplan.RetryState{
 				Started: start,
 				Counted: []string{"Worker2", "x"},
 				Done:    map[string]podplan.Indexes{"Worker": {{First: 1, Last: 1}}, "Master": {{First: 0, Last: 0}}},
@@ -449,8 +456,8 @@ func TestNext(t *testing.T) {
 				pod("Worker", 1, podplan.Succeeded, over),
 				pod("Worker", 2, podplan.Failed, over),
 			},
-			want: want{changed: true, memory: func(m *podplan.Memory) {
-				*m = podplan.Memory{
+			want: want{changed: true, memory: func(m *podplan.RetryState) {
+				*m = podplan.RetryState{
 					Counted: []string{"Worker2"},
 					Done:    map[string]podplan.Indexes{"Worker": {{First: 1, Last: 1}}},
 				}
@@ -462,13 +469,16 @@ func TestNext(t *testing.T) {
 				p.Suspended = true
 				p.Roles[1].Holds, p.Roles[1].OnFailure = true, podplan.RestartJob
 			},
-			kept: podplan.Memory{Counted: []string{"Worker1"}},
+			kept: podplan.RetryState{Counted: []string{"Worker1"}},
 			seen: []podplan.Seen{
 				pod("Worker", 0, podplan.Failed, held, over),
 				pod("Worker", 1, podplan.Failed, held, over),
 				pod("Worker", 2, podplan.Pending, held, over),
 			},
-			want: want{changed: true, memory: func(m *podplan.Memory) { m.Counted = []string{"Worker1", "Worker0"} }},
+			want: want{
+				changed: true,
+				memory:  func(m *podplan.RetryState) { m.Counted = []string{"Worker1", "Worker0"} },
+			},
 		},
 		"one that was held back failed, and the job runs again": {
 			why: "it is made anew, and the others run on",
@@ -476,7 +486,7 @@ func TestNext(t *testing.T) {
 				p.Roles = p.Roles[1:]
 				p.Roles[0].Holds, p.Roles[0].OnFailure, p.Retries = true, podplan.RestartJob, new(int32(0))
 			},
-			kept: podplan.Memory{Started: start, Counted: []string{"Worker0"}},
+			kept: podplan.RetryState{Started: start, Counted: []string{"Worker0"}},
 			seen: []podplan.Seen{
 				pod("Worker", 0, podplan.Failed, over),
 				pod("Worker", 1, podplan.Ready),
@@ -555,7 +565,7 @@ func TestNext(t *testing.T) {
 			seen: []podplan.Seen{pod("Worker", 8, podplan.Failed)},
 			want: want{
 				changed: true,
-				memory:  func(m *podplan.Memory) { m.Failures, m.Counted, m.LastFailure = 1, []string{"Worker8"}, start },
+				memory:  func(m *podplan.RetryState) { m.Failures, m.Counted, m.LastFailure = 1, []string{"Worker8"}, start },
 			},
 		},
 		"forever": {
@@ -609,7 +619,7 @@ func TestNext(t *testing.T) {
 		},
 		"remote, ended": {
 			why:  "nothing of it can be removed",
-			kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobFailed},
+			kept: podplan.RetryState{Started: start, Ended: start, Outcome: podplan.JobFailed},
 			plan: func(p *podplan.Plan) { p.CleanUp, p.Roles[0].Remote = podplan.RemoveAll, true },
 			seen: []podplan.Seen{pod("Master", 0, podplan.Failed)},
 		},
@@ -634,21 +644,27 @@ func TestNext(t *testing.T) {
 			},
 		},
 		"waits no more": {
-			why:  "those that are done have been ready",
-			kept: podplan.Memory{Started: start, Done: map[string]podplan.Indexes{"Worker": {{First: 1, Last: 1}}}},
+			why: "those that are done have been ready",
+			kept: podplan.RetryState{
+				Started: start,
+				Done:    map[string]podplan.Indexes{"Worker": {{First: 1, Last: 1}}},
+			},
 			plan: func(p *podplan.Plan) { p.Roles[0].After = []podplan.Dependency{{Role: "Worker"}} },
 			seen: []podplan.Seen{pod("Worker", 0, podplan.Ready), pod("Worker", 2, podplan.Ready)},
 			want: want{create: []podplan.Member{member("Master", 0)}},
 		},
 		"waits for the end of others": {
-			why:  "ready is not done",
-			kept: podplan.Memory{Started: start, Done: map[string]podplan.Indexes{"Worker": {{First: 1, Last: 1}}}},
+			why: "ready is not done",
+			kept: podplan.RetryState{
+				Started: start,
+				Done:    map[string]podplan.Indexes{"Worker": {{First: 1, Last: 1}}},
+			},
 			plan: func(p *podplan.Plan) { p.Roles[0].After = []podplan.Dependency{{Role: "Worker", Done: true}} },
 			seen: []podplan.Seen{pod("Worker", 0, podplan.Ready), pod("Worker", 2, podplan.Ready)},
 		},
 		"master done": {
 			why: "its end is that of the job", kept: began, seen: []podplan.Seen{pod("Master", 0, podplan.Succeeded)},
-			want: want{changed: true, memory: func(m *podplan.Memory) {
+			want: want{changed: true, memory: func(m *podplan.RetryState) {
 				m.Outcome, m.Ended, m.Done = podplan.JobSucceeded, start, map[string]podplan.Indexes{
 					"Master": {{First: 0, Last: 0}},
 				}
@@ -658,7 +674,7 @@ func TestNext(t *testing.T) {
 			why: "workers often fail because the master has ended", kept: began,
 			plan: func(p *podplan.Plan) { p.Roles[1].OnFailure = podplan.FailJob },
 			seen: []podplan.Seen{pod("Master", 0, podplan.Succeeded), pod("Worker", 1, podplan.Failed)},
-			want: want{changed: true, memory: func(m *podplan.Memory) {
+			want: want{changed: true, memory: func(m *podplan.RetryState) {
 				m.Outcome, m.Ended, m.Done = podplan.JobSucceeded, start, map[string]podplan.Indexes{
 					"Master": {{First: 0, Last: 0}},
 				}
@@ -672,7 +688,7 @@ func TestNext(t *testing.T) {
 		"deadline": {
 			why: "its time is over", kept: began, at: 10 * time.Second,
 			plan: func(p *podplan.Plan) { p.Deadline = 10 * time.Second },
-			want: want{changed: true, memory: func(m *podplan.Memory) {
+			want: want{changed: true, memory: func(m *podplan.RetryState) {
 				m.Outcome, m.Reason, m.Message, m.Ended = podplan.JobFailed, podplan.DeadlineExceeded, "it ran longer than 10s", start.Add(
 					10*time.Second,
 				)
@@ -681,14 +697,14 @@ func TestNext(t *testing.T) {
 		"deadline of a try ahead": {
 			why: "it counts from the beginning of the try", at: 14 * time.Second,
 			plan: func(p *podplan.Plan) { p.Deadline, p.EachTry, p.Roles = 10*time.Second, true, p.Roles[:1] },
-			kept: podplan.Memory{Started: start, Attempt: 1, LastFailure: start.Add(8 * time.Second)},
+			kept: podplan.RetryState{Started: start, Attempt: 1, LastFailure: start.Add(8 * time.Second)},
 			seen: []podplan.Seen{pod("Master", 0, podplan.Ready, young)}, want: want{again: 4 * time.Second},
 		},
 		"deadline of a try": {
 			why: "its time is over", at: 18 * time.Second,
 			plan: func(p *podplan.Plan) { p.Deadline, p.EachTry = 10*time.Second, true },
-			kept: podplan.Memory{Started: start, Attempt: 1, LastFailure: start.Add(8 * time.Second)},
-			want: want{changed: true, memory: func(m *podplan.Memory) {
+			kept: podplan.RetryState{Started: start, Attempt: 1, LastFailure: start.Add(8 * time.Second)},
+			want: want{changed: true, memory: func(m *podplan.RetryState) {
 				m.Outcome, m.Reason, m.Message, m.Ended = podplan.JobFailed, podplan.DeadlineExceeded, "it ran longer than 10s", start.Add(
 					18*time.Second,
 				)
@@ -698,7 +714,7 @@ func TestNext(t *testing.T) {
 			why:  "failures before it was suspended are of no try of now",
 			at:   24 * time.Second,
 			plan: func(p *podplan.Plan) { p.Deadline, p.EachTry, p.Roles = 10*time.Second, true, p.Roles[:1] },
-			kept: podplan.Memory{
+			kept: podplan.RetryState{
 				Started:     start.Add(20 * time.Second),
 				Attempt:     1,
 				LastFailure: start.Add(8 * time.Second),
@@ -709,19 +725,19 @@ func TestNext(t *testing.T) {
 		"deadline of a job whose members are made anew one by one": {
 			why: "that is no other try", at: 9 * time.Second,
 			plan: func(p *podplan.Plan) { p.Deadline, p.EachTry, p.Roles = 10*time.Second, true, p.Roles[:1] },
-			kept: podplan.Memory{Started: start, Failures: 1, LastFailure: start.Add(8 * time.Second)},
+			kept: podplan.RetryState{Started: start, Failures: 1, LastFailure: start.Add(8 * time.Second)},
 			seen: []podplan.Seen{pod("Master", 0, podplan.Ready)}, want: want{again: time.Second},
 		},
 		"another version": {
 			why:  "all are made anew, which is noted first, and is no failure",
-			kept: podplan.Memory{Started: start, Failures: 2, Counted: []string{"x"}},
+			kept: podplan.RetryState{Started: start, Failures: 2, Counted: []string{"x"}},
 			plan: func(p *podplan.Plan) { p.Version, p.Renews, p.Retries = "2", true, new(int32(2)) },
 			seen: []podplan.Seen{pod("Master", 0, podplan.Ready, of("2")), pod("Worker", 0, podplan.Failed, of("1"))},
-			want: want{changed: true, memory: func(m *podplan.Memory) { m.Attempt, m.Counted = 1, nil }},
+			want: want{changed: true, memory: func(m *podplan.RetryState) { m.Attempt, m.Counted = 1, nil }},
 		},
 		"another version, noted": {
 			why:  "those of the version before go, and with Together none is made beside them",
-			kept: podplan.Memory{Started: start, Attempt: 1},
+			kept: podplan.RetryState{Started: start, Attempt: 1},
 			plan: func(p *podplan.Plan) { p.Version, p.Renews, p.Together = "2", true, true },
 			seen: []podplan.Seen{
 				pod("Master", 0, podplan.Ready, of("1")),
@@ -740,12 +756,12 @@ func TestNext(t *testing.T) {
 		},
 		"ended": {
 			why:  "nothing begins any more, and what is there stays",
-			kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobFailed},
+			kept: podplan.RetryState{Started: start, Ended: start, Outcome: podplan.JobFailed},
 			seen: []podplan.Seen{pod("Worker", 0, podplan.Running)},
 		},
 		"ended, running ones go": {
 			why:  "logs of those that ended stay",
-			kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobFailed},
+			kept: podplan.RetryState{Started: start, Ended: start, Outcome: podplan.JobFailed},
 			plan: func(p *podplan.Plan) { p.CleanUp = podplan.RemoveRunning },
 			seen: []podplan.Seen{
 				pod("Worker", 0, podplan.Running),
@@ -756,7 +772,7 @@ func TestNext(t *testing.T) {
 		},
 		"ended, suspended": {
 			why:  "others are to have what it keeps",
-			kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded},
+			kept: podplan.RetryState{Started: start, Ended: start, Outcome: podplan.JobSucceeded},
 			at:   time.Second,
 			plan: func(p *podplan.Plan) { p.Suspended, p.CleanUpAfter = true, 5*time.Second },
 			seen: []podplan.Seen{
@@ -768,14 +784,14 @@ func TestNext(t *testing.T) {
 		},
 		"ended, all go": {
 			why:  "as its author wants it",
-			kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded},
+			kept: podplan.RetryState{Started: start, Ended: start, Outcome: podplan.JobSucceeded},
 			plan: func(p *podplan.Plan) { p.CleanUp = podplan.RemoveAll },
 			seen: []podplan.Seen{pod("Worker", 0, podplan.Succeeded), pod("Worker", 1, podplan.Failed)},
 			want: want{delete: []int{0, 1}},
 		},
 		"ended, all but the results go": {
 			why:  "what a role leaves behind is what people read",
-			kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded},
+			kept: podplan.RetryState{Started: start, Ended: start, Outcome: podplan.JobSucceeded},
 			plan: func(p *podplan.Plan) { p.CleanUp, p.Roles[0].Kept = podplan.RemoveAll, true },
 			seen: []podplan.Seen{
 				pod("Master", 0, podplan.Succeeded),
@@ -786,14 +802,14 @@ func TestNext(t *testing.T) {
 		},
 		"ended, what is kept runs": {
 			why:  "it would go on for nothing",
-			kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobFailed},
+			kept: podplan.RetryState{Started: start, Ended: start, Outcome: podplan.JobFailed},
 			plan: func(p *podplan.Plan) { p.CleanUp, p.Roles[0].Kept = podplan.RemoveAll, true },
 			seen: []podplan.Seen{pod("Master", 0, podplan.Running)},
 			want: want{delete: []int{0}},
 		},
 		"ended, running ones go later": {
 			why:  "somebody may want to look at them",
-			kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded},
+			kept: podplan.RetryState{Started: start, Ended: start, Outcome: podplan.JobSucceeded},
 			at:   time.Second,
 			plan: func(p *podplan.Plan) { p.CleanUp, p.CleanUpAfter = podplan.RemoveRunning, 5*time.Second },
 			seen: []podplan.Seen{pod("Worker", 0, podplan.Running)},
@@ -801,7 +817,7 @@ func TestNext(t *testing.T) {
 		},
 		"ended, later is over": {
 			why:  "they had their time",
-			kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded},
+			kept: podplan.RetryState{Started: start, Ended: start, Outcome: podplan.JobSucceeded},
 			at:   5 * time.Second,
 			plan: func(p *podplan.Plan) { p.CleanUp, p.CleanUpAfter = podplan.RemoveRunning, 5*time.Second },
 			seen: []podplan.Seen{pod("Worker", 0, podplan.Running)},
@@ -809,7 +825,7 @@ func TestNext(t *testing.T) {
 		},
 		"ended, the job goes before them": {
 			why:  "what is first",
-			kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded},
+			kept: podplan.RetryState{Started: start, Ended: start, Outcome: podplan.JobSucceeded},
 			at:   time.Second,
 			plan: func(p *podplan.Plan) {
 				p.CleanUp, p.CleanUpAfter, p.TTL = podplan.RemoveRunning, 5*time.Second, ptr.To(3*time.Second)
@@ -819,21 +835,21 @@ func TestNext(t *testing.T) {
 		},
 		"ended, stays for a while": {
 			why:  "it is deleted later",
-			kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded},
+			kept: podplan.RetryState{Started: start, Ended: start, Outcome: podplan.JobSucceeded},
 			at:   time.Second,
 			plan: func(p *podplan.Plan) { p.TTL = ptr.To(5 * time.Second) },
 			want: want{again: 4 * time.Second},
 		},
 		"ended long ago": {
 			why:  "its while is over",
-			kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded},
+			kept: podplan.RetryState{Started: start, Ended: start, Outcome: podplan.JobSucceeded},
 			at:   5 * time.Second,
 			plan: func(p *podplan.Plan) { p.TTL = ptr.To(5 * time.Second) },
 			want: want{remove: true},
 		},
 		"ended and suspended": {
 			why:  "it stays ended",
-			kept: podplan.Memory{Started: start, Ended: start, Outcome: podplan.JobSucceeded},
+			kept: podplan.RetryState{Started: start, Ended: start, Outcome: podplan.JobSucceeded},
 			plan: func(p *podplan.Plan) { p.Suspended = true },
 			seen: []podplan.Seen{pod("Worker", 0, podplan.Succeeded)},
 		},
@@ -850,14 +866,14 @@ func TestNext(t *testing.T) {
 				tc.want.memory(&memory)
 			}
 			want := podplan.Actions{
-				Memory:  memory,
-				Changed: tc.want.changed,
-				Create:  tc.want.create,
-				Delete:  tc.want.delete,
-				Hold:    tc.want.hold,
-				Release: tc.want.release,
-				Remove:  tc.want.remove,
-				Again:   tc.want.again,
+				RetryState: memory,
+				Changed:    tc.want.changed,
+				Create:     tc.want.create,
+				Delete:     tc.want.delete,
+				Hold:       tc.want.hold,
+				Release:    tc.want.release,
+				Remove:     tc.want.remove,
+				Again:      tc.want.again,
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.why, diff)
@@ -893,9 +909,9 @@ func TestSuccess(t *testing.T) {
 	} {
 		p := training(3)
 		p.Success = tc.success
-		got := p.Next(nil, &podplan.Memory{Started: start, Done: tc.done}, start)
-		if got.Memory.Outcome != tc.want {
-			t.Errorf("%s (%s): outcome %d, want %d", name, tc.why, got.Memory.Outcome, tc.want)
+		got := p.Next(nil, &podplan.RetryState{Started: start, Done: tc.done}, start)
+		if got.RetryState.Outcome != tc.want {
+			t.Errorf("%s (%s): outcome %d, want %d", name, tc.why, got.RetryState.Outcome, tc.want)
 		}
 	}
 }
@@ -924,7 +940,7 @@ func TestCount(t *testing.T) {
 		pod("Elf", 0, podplan.Ready),
 		pod("Worker", 4, podplan.Pending),
 	}
-	m := podplan.Memory{Done: map[string]podplan.Indexes{"Worker": {{First: 3, Last: 3}}}}
+	m := podplan.RetryState{Done: map[string]podplan.Indexes{"Worker": {{First: 3, Last: 3}}}}
 	got := p.Count(seen, &m)
 	want := map[string]podplan.Tally{
 		"Master": {},
@@ -974,7 +990,7 @@ func TestAllReadyByTurns(t *testing.T) {
 // TestArgumentsStay: a question changes nothing.
 func TestArgumentsStay(t *testing.T) {
 	p := training(2)
-	m := podplan.Memory{
+	m := podplan.RetryState{
 		Started: start,
 		Counted: []string{"x"},
 		Done:    map[string]podplan.Indexes{"Worker": {{First: 1, Last: 1}}},

@@ -29,53 +29,53 @@ func TestPolicyOfRetries(t *testing.T) {
 		none    bool // there is no policy
 		fails   core.Failure
 		earlier []core.Failure
-		kept    podplan.Memory
-		want    podplan.Memory // Attempt, Failures, Free and Outcome
+		kept    podplan.RetryState
+		want    podplan.RetryState // Attempt, Failures, Free and Outcome
 		told    string
 	}{
 		"no policy": {
 			why: "the kind says what follows", role: podplan.FailJob, none: true, fails: crash,
-			want: podplan.Memory{Outcome: podplan.JobFailed},
+			want: podplan.RetryState{Outcome: podplan.JobFailed},
 		},
 		"nothing said of it": {
 			why: "the kind says what follows", role: podplan.FailJob, retry: say(core.RetryOnFailure, core.CategoryUnknown),
-			fails: crash, want: podplan.Memory{Outcome: podplan.JobFailed},
+			fails: crash, want: podplan.RetryState{Outcome: podplan.JobFailed},
 		},
 		"retry": {
 			why: "all begin anew, since the others lose touch", role: podplan.FailJob,
-			retry: say(core.RetryOnFailure, core.CategoryCrash), fails: crash, want: podplan.Memory{Attempt: 1, Failures: 1},
+			retry: say(core.RetryOnFailure, core.CategoryCrash), fails: crash, want: podplan.RetryState{Attempt: 1, Failures: 1},
 		},
 		"retry of one alone": {
 			why: "where a kind makes one anew it is one", role: podplan.Replace,
-			retry: say(core.RetryOnFailure, core.CategoryCrash), fails: crash, want: podplan.Memory{Failures: 1},
+			retry: say(core.RetryOnFailure, core.CategoryCrash), fails: crash, want: podplan.RetryState{Failures: 1},
 		},
 		"limit of the policy": {
 			why: "three retries are enough", role: podplan.FailJob, retry: say(core.RetryOnFailure, core.CategoryCrash),
-			fails: crash, kept: podplan.Memory{Failures: 3},
-			want: podplan.Memory{Failures: 3, Outcome: podplan.JobFailed}, told: "the limit of 3 retries is reached",
+			fails: crash, kept: podplan.RetryState{Failures: 3},
+			want: podplan.RetryState{Failures: 3, Outcome: podplan.JobFailed}, told: "the limit of 3 retries is reached",
 		},
 		"limit of the rule": {
 			why: "one is enough here", role: podplan.FailJob, retry: limited(1, say(core.RetryOnFailure, core.CategoryCrash)),
-			fails: crash, earlier: []core.Failure{crash}, kept: podplan.Memory{Failures: 1},
-			want: podplan.Memory{Failures: 1, Outcome: podplan.JobFailed}, told: "limit of 1 of the rule",
+			fails: crash, earlier: []core.Failure{crash}, kept: podplan.RetryState{Failures: 1},
+			want: podplan.RetryState{Failures: 1, Outcome: podplan.JobFailed}, told: "limit of 1 of the rule",
 		},
 		"fail": {
 			why: "what would be made anew ends the job", role: podplan.RestartJob,
 			retry: say(core.FailOnFailure, core.CategoryCrash), fails: crash,
-			want: podplan.Memory{Outcome: podplan.JobFailed}, told: `j-worker-0 failed; no retry mends that (rule "Crash: Fail" of the job)`,
+			want: podplan.RetryState{Outcome: podplan.JobFailed}, told: `j-worker-0 failed; no retry mends that (rule "Crash: Fail" of the job)`,
 		},
 		"rule of the kind": {
 			why: "what its author wrote into its failure policy goes first", role: podplan.FailJob,
 			rules: []podplan.Rule{{Name: "mine", Then: podplan.RestartJob}},
-			retry: say(core.FailOnFailure, core.CategoryCrash), fails: crash, want: podplan.Memory{Attempt: 1, Failures: 1},
+			retry: say(core.FailOnFailure, core.CategoryCrash), fails: crash, want: podplan.RetryState{Attempt: 1, Failures: 1},
 		},
 		"node": {
-			why: "that spends no retry", role: podplan.FailJob, fails: node, kept: podplan.Memory{Failures: 3},
-			want: podplan.Memory{Attempt: 1, Failures: 3, Free: 1},
+			why: "that spends no retry", role: podplan.FailJob, fails: node, kept: podplan.RetryState{Failures: 3},
+			want: podplan.RetryState{Attempt: 1, Failures: 3, Free: 1},
 		},
 		"node again and again": {
 			why: "but not for ever", role: podplan.RestartJob, fails: node, earlier: slices.Repeat([]core.Failure{node}, 12),
-			want: podplan.Memory{Outcome: podplan.JobFailed}, told: "12 disruptions in a row",
+			want: podplan.RetryState{Outcome: podplan.JobFailed}, told: "12 disruptions in a row",
 		},
 		"ignored": {
 			why: "a member that is not needed is not", role: podplan.Ignore,
@@ -96,7 +96,7 @@ func TestPolicyOfRetries(t *testing.T) {
 				[]podplan.Seen{pod("Master", 0, podplan.Running), failed, pod("Worker", 1, podplan.Running)},
 				&kept,
 				start.Add(time.Minute),
-			).Memory
+			).RetryState
 			if got.Attempt != c.want.Attempt || got.Failures != c.want.Failures || got.Free != c.want.Free ||
 				got.Outcome != c.want.Outcome || !strings.Contains(got.Message, c.told) {
 				t.Errorf(
@@ -119,12 +119,12 @@ func TestRestartsAreNotForgiven(t *testing.T) {
 	for _, c := range []struct {
 		why  string
 		pod  podplan.Seen
-		want podplan.Memory
+		want podplan.RetryState
 	}{
-		{"it failed by itself", podplan.Seen{Failures: 4}, podplan.Memory{Failures: 4}},
-		{"its node failed", podplan.Seen{Failures: 4, Failure: &node}, podplan.Memory{Failures: 3, Free: 1}},
-		{"it was evicted", podplan.Seen{Failures: 4, Disrupted: true}, podplan.Memory{Failures: 3}},
-		{"it was evicted and has never failed", podplan.Seen{Failures: 1, Disrupted: true}, podplan.Memory{}},
+		{"it failed by itself", podplan.Seen{Failures: 4}, podplan.RetryState{Failures: 4}},
+		{"its node failed", podplan.Seen{Failures: 4, Failure: &node}, podplan.RetryState{Failures: 3, Free: 1}},
+		{"it was evicted", podplan.Seen{Failures: 4, Disrupted: true}, podplan.RetryState{Failures: 3}},
+		{"it was evicted and has never failed", podplan.Seen{Failures: 1, Disrupted: true}, podplan.RetryState{}},
 	} {
 		p := &podplan.Plan{
 			Roles: []podplan.Role{{Name: "worker", Count: 2, Member: "j-worker-{index}", OnFailure: podplan.Replace}},
@@ -134,10 +134,10 @@ func TestRestartsAreNotForgiven(t *testing.T) {
 		pod := c.pod
 		pod.Member, pod.ID, pod.Life = podplan.Member{Role: "worker"}, "p", podplan.Failed
 		seen := []podplan.Seen{pod}
-		kept := podplan.Memory{Started: now}
+		kept := podplan.RetryState{Started: now}
 		for range 3 { // it is counted once
 			next := p.Next(seen, &kept, now)
-			if kept = next.Memory; !next.Changed {
+			if kept = next.RetryState; !next.Changed {
 				break
 			}
 		}

@@ -29,7 +29,7 @@ type Rounds struct {
 	// suspension.
 	Since time.Time
 	// Failures are the rounds that failed, and those to which not all came in time; Free are those that count for no limit.
-	// They are in no counter of Memory besides.
+	// They are in no counter of RetryState besides.
 	Failures, Free int32
 }
 
@@ -48,7 +48,7 @@ type InRound struct {
 const lastRound = 1 << 30
 
 // remade has all members made anew: their pods begin the next round without having failed for it.
-func (m *Memory) remade() {
+func (m *RetryState) remade() {
 	m.Attempt++
 	m.Done, m.Counted = nil, nil
 	m.Rounds.restart()
@@ -72,7 +72,7 @@ type turnout struct {
 	done   int32
 }
 
-func (p *Plan) turnout(seen []Seen, m *Memory) turnout {
+func (p *Plan) turnout(seen []Seen, m *RetryState) turnout {
 	t := turnout{agreed: true}
 	for i := range seen {
 		s := &seen[i]
@@ -97,7 +97,7 @@ func (p *Plan) turnout(seen []Seen, m *Memory) turnout {
 }
 
 // rounds takes in which round pods are in, and what follows from that. ended, if it is not "", is why the job ends.
-func (p *Plan) rounds(seen []Seen, m *Memory, now time.Time) (changed bool, ended string) {
+func (p *Plan) rounds(seen []Seen, m *RetryState, now time.Time) (changed bool, ended string) {
 	if p.InPlace == nil {
 		return false, ""
 	}
@@ -138,14 +138,14 @@ func (p *Plan) rounds(seen []Seen, m *Memory, now time.Time) (changed bool, ende
 }
 
 // leaveRound has pods leave the round that all were in, since a member of them is made anew: its failure is counted.
-func (p *Plan) leaveRound(m *Memory, now time.Time) {
+func (p *Plan) leaveRound(m *RetryState, now time.Time) {
 	if r := &m.Rounds; p.InPlace != nil && r.Begun && r.Next == r.Current {
 		r.Next, r.Over, r.Since = r.Current+1, r.Current+1, now
 	}
 }
 
 // lostRound follows that a pod has left the round that all were in: all are told to.
-func (p *Plan) lostRound(seen []Seen, m *Memory, t *turnout, now time.Time) (changed bool, ended string) {
+func (p *Plan) lostRound(seen []Seen, m *RetryState, t *turnout, now time.Time) (changed bool, ended string) {
 	r := &m.Rounds
 	free := false
 	if i := first(seen, m); i >= 0 && p.Retry != nil && seen[i].InRound.Failure != nil {
@@ -171,7 +171,7 @@ func (p *Plan) lostRound(seen []Seen, m *Memory, t *turnout, now time.Time) (cha
 }
 
 // first is the member of which a pod began anew first, as far as is known; -1 if none is.
-func first(seen []Seen, m *Memory) int {
+func first(seen []Seen, m *RetryState) int {
 	out := -1
 	for i := range seen {
 		s := &seen[i]
@@ -184,7 +184,7 @@ func first(seen []Seen, m *Memory) int {
 }
 
 // patience is when to look whether all have come to a round; 0 is never.
-func (p *Plan) patience(m *Memory, now time.Time) time.Duration {
+func (p *Plan) patience(m *RetryState, now time.Time) time.Duration {
 	if p.InPlace == nil || m.Rounds.Since.IsZero() {
 		return 0
 	}

@@ -70,12 +70,12 @@ func TestRounds(t *testing.T) {
 		"pods of an earlier attempt are away": {together, append(inRounds(-1, 3, 3, 3), inRounds(0, 2, 2, 2)...), 0, together, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := Memory{Started: start, Rounds: tc.kept}
+			m := RetryState{Started: start, Rounds: tc.kept}
 			next := roundPlan(3, 10).Next(tc.seen, &m, start.Add(tc.after))
-			if next.Memory.Rounds != tc.want || next.Memory.Attempt != tc.attempt {
-				t.Errorf("got %+v in attempt %d", next.Memory.Rounds, next.Memory.Attempt)
+			if next.RetryState.Rounds != tc.want || next.RetryState.Attempt != tc.attempt {
+				t.Errorf("got %+v in attempt %d", next.RetryState.Rounds, next.RetryState.Attempt)
 			}
-			if len(next.Delete) > len(tc.seen)-1 || next.Memory.Outcome != Open {
+			if len(next.Delete) > len(tc.seen)-1 || next.RetryState.Outcome != Open {
 				t.Errorf("it also does %+v", next)
 			}
 		})
@@ -91,15 +91,15 @@ func TestRestartsInPlaceCount(t *testing.T) {
 		seen[0].InRound.Why, seen[0].InRound.Failure = "pod w-0-0 failed: container c exited with code 1", f
 		return seen
 	}
-	m := Memory{Started: now, Failures: 1, Rounds: Rounds{Begun: true, Failures: 1}}
+	m := RetryState{Started: now, Failures: 1, Rounds: Rounds{Begun: true, Failures: 1}}
 	if next := roundPlan(
 		3,
 		3,
-	).Next(fault(nil), &m, now); next.Memory.Outcome != Open ||
-		next.Memory.Rounds.Failures != 2 {
-		t.Errorf("below the limit: %+v", next.Memory)
+	).Next(fault(nil), &m, now); next.RetryState.Outcome != Open ||
+		next.RetryState.Rounds.Failures != 2 {
+		t.Errorf("below the limit: %+v", next.RetryState)
 	}
-	over := roundPlan(3, 2).Next(fault(nil), &m, now).Memory
+	over := roundPlan(3, 2).Next(fault(nil), &m, now).RetryState
 	if over.Outcome != JobFailed || over.Reason != RetriesExceeded || over.Rounds != m.Rounds {
 		t.Errorf("above it: %+v", over)
 	}
@@ -109,7 +109,7 @@ func TestRestartsInPlaceCount(t *testing.T) {
 	}
 	p := roundPlan(3, 2)
 	p.Retry = &core.RetryPolicy{}
-	free := p.Next(fault(&core.Failure{Category: core.CategoryNodeFailure}), &m, now).Memory
+	free := p.Next(fault(&core.Failure{Category: core.CategoryNodeFailure}), &m, now).RetryState
 	if free.Outcome != Open || free.Rounds.Failures != 1 || free.Rounds.Free != 1 || free.Rounds.Next != 1 {
 		t.Errorf("of a node: %+v", free)
 	}
@@ -122,8 +122,8 @@ func TestAMemberThatIsMadeAnewHasTheOthersLeave(t *testing.T) {
 	p.Roles[0].Count, p.Roles[0].OnFailure = 2, Replace
 	seen := append(inRounds(0, 0, 0), inRounds(0)...)
 	seen[1].Index, seen[1].ID, seen[1].Life = 1, "b", Failed
-	m := Memory{Started: now, Rounds: Rounds{Begun: true}}
-	m = p.Next(seen, &m, now).Memory
+	m := RetryState{Started: now, Rounds: Rounds{Begun: true}}
+	m = p.Next(seen, &m, now).RetryState
 	if want := (Rounds{Begun: true, Next: 1, Over: 1, Since: now}); m.Rounds != want || m.Failures != 1 {
 		t.Errorf("got %+v, %d failures", m.Rounds, m.Failures)
 	}
@@ -139,17 +139,17 @@ func TestSuspensionsAreNoFailures(t *testing.T) {
 	} {
 		p := roundPlan(3, 3)
 		p.Suspended = true
-		m := Memory{Started: now, Rounds: kept}
+		m := RetryState{Started: now, Rounds: kept}
 		first := p.Next(inRounds(0, 1, 1, 1), &m, now)
 		if !first.Changed || first.Hold != nil {
 			t.Fatalf("pods are stopped before it is noted: %+v", first)
 		}
-		second := p.Next(inRounds(0, 1, 1, 1), &first.Memory, now)
+		second := p.Next(inRounds(0, 1, 1, 1), &first.RetryState, now)
 		if second.Changed || len(second.Hold) != 1 {
 			t.Fatalf("they are not stopped: %+v", second)
 		}
 		p.Suspended = false
-		last := p.Next(inRounds(0, 2, 2, 2), &second.Memory, now.Add(time.Hour)).Memory.Rounds
+		last := p.Next(inRounds(0, 2, 2, 2), &second.RetryState, now.Add(time.Hour)).RetryState.Rounds
 		if last.Current != 2 || last.Next != 2 || last.Failures != 1 || last.Over != kept.Over {
 			t.Errorf("then it is %+v", last)
 		}
@@ -193,8 +193,8 @@ type roundWorld struct {
 	r       *rand.Rand
 	plan    *Plan
 	pods    []agent
-	kept    Memory // JobRecovery
-	status  Rounds // as agents read it
+	kept    RetryState // JobRecovery
+	status  Rounds     // as agents read it
 	now     time.Time
 	attempt int32
 	faults  int
@@ -247,7 +247,7 @@ func (w *roundWorld) step(hostile bool) {
 		w.status = w.kept.Rounds
 		return
 	}
-	w.kept = next.Memory
+	w.kept = next.RetryState
 	if w.kept.Attempt > w.attempt { // all are made anew
 		w.attempt = w.kept.Attempt
 		for i := range w.pods {
@@ -286,7 +286,7 @@ func (w *roundWorld) attack() {
 	case 3: // it is stopped and continues
 		w.plan.Suspended = true
 		for range 3 {
-			w.kept = w.plan.Next(inRounds(w.attempt), &w.kept, w.now).Memory
+			w.kept = w.plan.Next(inRounds(w.attempt), &w.kept, w.now).RetryState
 		}
 		w.plan.Suspended = false
 		w.kept.Started, w.status = w.now, w.kept.Rounds

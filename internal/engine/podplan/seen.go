@@ -52,8 +52,8 @@ const (
 	Failed
 )
 
-// Memory is what is kept of a job between steps: the rest is seen anew.
-type Memory struct {
+// RetryState is what is kept of a job between steps: the rest is seen anew.
+type RetryState struct {
 	// Started is when the job last began; zero while it is suspended.
 	Started time.Time
 	// Attempt counts how often all members were made anew.
@@ -115,7 +115,7 @@ type Tally struct {
 }
 
 // Count counts the members of each role.
-func (p *Plan) Count(seen []Seen, m *Memory) map[string]Tally {
+func (p *Plan) Count(seen []Seen, m *RetryState) map[string]Tally {
 	out := make(map[string]Tally, len(p.Roles))
 	for i := range p.Roles {
 		name := p.Roles[i].Name

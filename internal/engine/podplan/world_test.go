@@ -18,7 +18,7 @@ import (
 type world struct {
 	t    *rapid.T
 	plan *podplan.Plan
-	kept podplan.Memory
+	kept podplan.RetryState
 	pods []podplan.Seen
 	now  time.Time
 	// stale is what an earlier look saw, of the pods and of what was kept.
@@ -113,16 +113,16 @@ func (w *world) step() {
 			w.t.Fatalf("something is done before it was noted why: %+v", s)
 		}
 		if w.kept.Outcome != podplan.Open {
-			w.t.Fatalf("an ended job changes: %s", cmp.Diff(w.kept, s.Memory))
+			w.t.Fatalf("an ended job changes: %s", cmp.Diff(w.kept, s.RetryState))
 		}
 		running := slices.ContainsFunc(w.pods, func(s podplan.Seen) bool { return !s.Over })
-		if s.Memory.Started.IsZero() && !w.kept.Started.IsZero() && running && w.fresh {
+		if s.RetryState.Started.IsZero() && !w.kept.Started.IsZero() && running && w.fresh {
 			w.t.Fatalf("it says that no pod is left: %v", w.pods)
 		}
 		if pick(w.t, "killed before it is noted", false, false, false, true) {
 			return
 		}
-		w.kept = s.Memory
+		w.kept = s.RetryState
 		return
 	}
 	if (w.plan.Suspended || w.kept.Outcome != podplan.Open) && len(s.Create) > 0 {
@@ -283,7 +283,7 @@ func (w *world) change(f func(*podplan.Seen)) {
 }
 
 // check is what holds at any time.
-func (w *world) check(before podplan.Memory) {
+func (w *world) check(before podplan.RetryState) {
 	if before.Outcome != podplan.Open && w.kept.Outcome != before.Outcome {
 		w.t.Fatalf("it ended with %d, and now it is %d", before.Outcome, w.kept.Outcome)
 	}
@@ -303,7 +303,7 @@ func (w *world) settle() {
 		s := w.plan.Next(w.pods, &w.kept, w.now)
 		switch {
 		case s.Changed:
-			w.kept = s.Memory
+			w.kept = s.RetryState
 		case len(s.Create)+len(s.Delete)+len(s.Hold)+len(s.Release) == 0 && s.Again > 0 && w.kept.Outcome == podplan.Open:
 			w.now = w.now.Add(s.Again)
 		case len(s.Create)+len(s.Delete)+len(s.Hold)+len(s.Release) == 0:

@@ -11,10 +11,10 @@ import (
 // workloads are asked again with every change around them, and most of them can
 // still evict none.
 
-// Hopeless reports, at next to no cost, that no workload can be evicted that uses
+// Infeasible reports, at next to no cost, that no workload can be evicted that uses
 // one of the pairs: none in the own queue is less important, and no other queue has
 // borrowed any of them. If it is false there may be victims.
-func (s *Searcher) Hopeless(
+func (s *Searcher) Infeasible(
 	q *quota.Node,
 	p core.Preemption,
 	priority int64,

@@ -27,8 +27,8 @@ func TestBoundsAreSound(t *testing.T) {
 			}
 			none := ""
 			switch {
-			case s.Hopeless(r.Queue, r.Policy, r.Priority, r.Short):
-				none = "hopeless"
+			case s.Infeasible(r.Queue, r.Policy, r.Priority, r.Short):
+				none = "infeasible"
 			case s.Toothless(r.Queue, r.Policy, r.Priority, r.Uses):
 				none = "toothless"
 			case s.Outweighed(r.Queue, r.Policy, r.Priority, r.Uses):
@@ -60,14 +60,14 @@ func TestBounds(t *testing.T) {
 		policy  core.Preemption
 		runs    []runs
 		need    core.Amount
-		want    string // "hopeless", "toothless", "outweighed"
+		want    string // "infeasible", "toothless", "outweighed"
 	}{
 		"nobody borrows": {
 			why:    "everybody keeps what it owns",
 			policy: core.Preemption{Reclaim: all},
 			runs:   []runs{{"b", "b", 0, 4, 1}},
 			need:   4,
-			want:   "hopeless",
+			want:   "infeasible",
 		},
 		"somebody borrows": {
 			why:    "b may give",
@@ -80,14 +80,14 @@ func TestBounds(t *testing.T) {
 			policy: core.Preemption{WithinQueue: lower},
 			runs:   []runs{{"b", "b", 0, 5, 1}},
 			need:   4,
-			want:   "hopeless",
+			want:   "infeasible",
 		},
 		"nobody less important": {
 			why:    "equals are spared",
 			policy: core.Preemption{WithinQueue: lower},
 			runs:   []runs{{"a", "a", 5, 4, 1}},
 			need:   4,
-			want:   "hopeless",
+			want:   "infeasible",
 		},
 		"newer ones may go": {
 			why:    "an equal one may be newer",
@@ -100,7 +100,7 @@ func TestBounds(t *testing.T) {
 			policy: core.Preemption{WithinQueue: newer},
 			runs:   []runs{{"a", "a", 6, 4, 1}},
 			need:   4,
-			want:   "hopeless",
+			want:   "infeasible",
 		},
 		"the least important counts": {
 			why:    "it goes first",
@@ -113,7 +113,7 @@ func TestBounds(t *testing.T) {
 			policy: core.Preemption{WithinQueue: never},
 			runs:   []runs{{"a", "a", 0, 4, 1}},
 			need:   4,
-			want:   "hopeless",
+			want:   "infeasible",
 		},
 
 		"borrowing while evicting": {
@@ -196,8 +196,8 @@ func TestBounds(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			books := ledger.New(core.GPU, true)
-			f := books.Forest
+			accounts := ledger.New(core.GPU, true)
+			f := accounts.Forest
 			for _, q := range []string{"a", "b", "d"} {
 				f.SetQueue(q, "top", cpus(4))
 			}
@@ -206,7 +206,7 @@ func TestBounds(t *testing.T) {
 			f.SetQueue("y", "side", cpus(4))
 			p := f.FlavorResource("f", core.CPU)
 			f.Settle()
-			s := &Searcher{Ledger: books}
+			s := &Searcher{Ledger: accounts}
 			if tc.fair {
 				s.Fair = core.DefaultFairSharing()
 				s.Fair.ReclaimNominal = tc.nominal
@@ -224,7 +224,7 @@ func TestBounds(t *testing.T) {
 					Reserved: r.reserved,
 				}
 				s.Add(c)
-				books.Hold(&c.Allocation)
+				accounts.Hold(&c.Allocation)
 			}
 			if tc.queue == "" {
 				tc.queue = "a"
@@ -233,8 +233,8 @@ func TestBounds(t *testing.T) {
 			for range 2 { // the second answer is remembered
 				got := ""
 				switch {
-				case s.Hopeless(q, tc.policy, 5, []quota.FlavorResource{p}):
-					got = "hopeless"
+				case s.Infeasible(q, tc.policy, 5, []quota.FlavorResource{p}):
+					got = "infeasible"
 				case s.Toothless(q, tc.policy, 5, uses):
 					got = "toothless"
 				case s.Outweighed(q, tc.policy, 5, uses):
@@ -251,8 +251,8 @@ func TestBounds(t *testing.T) {
 // A queue that asks for another resource than the one that it borrows most of keeps
 // its share: it is no rival of its own.
 func TestTiedWithItself(t *testing.T) {
-	books := ledger.New(core.GPU, true)
-	f := books.Forest
+	accounts := ledger.New(core.GPU, true)
+	f := accounts.Forest
 	a, b := f.SetQueue("a", "c", nil), f.SetQueue("b", "c", nil)
 	f.SetQueue(
 		"owner",
@@ -263,14 +263,14 @@ func TestTiedWithItself(t *testing.T) {
 	)
 	cpu, gpu := f.FlavorResource("f", core.CPU), f.FlavorResource("f", core.GPU)
 	f.Settle()
-	s := &Searcher{Ledger: books, Fair: core.DefaultFairSharing()}
+	s := &Searcher{Ledger: accounts, Fair: core.DefaultFairSharing()}
 	for _, c := range []*Candidate{
 		{Allocation: ledger.Allocation{ID: 1, Queue: a, Uses: []quota.Use{{Pair: cpu, Amount: 5}}}, Priority: 9},
 		{Allocation: ledger.Allocation{ID: 2, Queue: a, Uses: []quota.Use{{Pair: gpu, Amount: 1}}}, Priority: 9},
 		{Allocation: ledger.Allocation{ID: 3, Queue: b, Uses: []quota.Use{{Pair: cpu, Amount: 5}, {Pair: gpu, Amount: 4}}}},
 	} {
 		s.Add(c)
-		books.Hold(&c.Allocation)
+		accounts.Hold(&c.Allocation)
 	}
 	uses := []quota.Use{{Pair: gpu, Amount: 3}}
 	if !s.Outweighed(a, core.Preemption{Reclaim: core.PreemptAny}, 5, uses) {
@@ -283,12 +283,12 @@ func TestTiedWithItself(t *testing.T) {
 // Victims of many queues go in one order.
 func TestOneOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		books := ledger.New(core.GPU, true)
-		f := books.Forest
+		accounts := ledger.New(core.GPU, true)
+		f := accounts.Forest
 		p := f.FlavorResource("f", core.CPU)
 		owner := f.SetQueue("owner", "c", cpus(100))
 		var all []*Candidate
-		s := &Searcher{Ledger: books}
+		s := &Searcher{Ledger: accounts}
 		for i := range rapid.IntRange(1, 30).Draw(t, "running") {
 			c := &Candidate{
 				UID:      string(rune('A' + i)),
@@ -300,7 +300,7 @@ func TestOneOrder(t *testing.T) {
 			c.Queue = f.SetQueue(string(rune('a'+rapid.IntRange(0, 9).Draw(t, "queue"))), "c", cpus(0))
 			f.Settle()
 			s.Add(c)
-			books.Hold(&c.Allocation)
+			accounts.Hold(&c.Allocation)
 			all = append(all, c)
 		}
 		slices.SortFunc(all, victimOrder)

@@ -25,8 +25,8 @@ type world struct {
 }
 
 func drawWorld(t *rapid.T, fair *core.FairSharing) *world {
-	books := ledger.New(core.GPU, fair != nil)
-	f := books.Forest
+	accounts := ledger.New(core.GPU, fair != nil)
+	f := accounts.Forest
 	w := &world{t: t, forest: f, runs: map[*quota.Node][]*Candidate{}}
 	pairs := []quota.FlavorResource{f.FlavorResource("f", core.CPU), f.FlavorResource("f", core.GPU)}
 	weight := rapid.SampledFrom(
@@ -61,7 +61,7 @@ func drawWorld(t *rapid.T, fair *core.FairSharing) *world {
 		w.queues = append(w.queues, q)
 	}
 	f.Settle()
-	w.search = &Searcher{Ledger: books, Fair: fair}
+	w.search = &Searcher{Ledger: accounts, Fair: fair}
 	for i := range rapid.IntRange(8, 24).Draw(t, "running") {
 		c := &Candidate{
 			Key: core.Key{Name: fmt.Sprintf("w%d", i)}, UID: fmt.Sprint(i),
@@ -74,10 +74,10 @@ func drawWorld(t *rapid.T, fair *core.FairSharing) *world {
 		c.Uses, c.Unseen = drawUses(t, pairs), rapid.IntRange(0, 9).Draw(t, "unseen") == 0
 		w.runs[c.Queue] = append(w.runs[c.Queue], c)
 		w.search.Add(c)
-		books.Hold(&c.Allocation)
+		accounts.Hold(&c.Allocation)
 	}
 	if fair != nil && rapid.Bool().Draw(t, "a workload was promised quota") {
-		books.Promise(
+		accounts.Promise(
 			&ledger.Allocation{ID: 99, Queue: rapid.SampledFrom(w.queues).Draw(t, "queue"), Uses: drawUses(t, pairs)},
 		)
 	}

@@ -14,7 +14,7 @@ import (
 
 // crowded is a small cluster whose nodes are in racks, in which a queue has borrowed what another one owns.
 type crowded struct {
-	books  *ledger.Ledger
+	ledger *ledger.Ledger
 	search *Searcher
 	pair   quota.FlavorResource
 	runs   []*Candidate
@@ -26,14 +26,14 @@ func (c *crowded) class(gpus core.Amount, rack bool) *place.Class { //nolint:rev
 	if rack {
 		is.Topology.Required = "rack"
 	}
-	return c.books.Nodes.Class(core.MakeResources(map[string]core.Amount{core.GPU: gpus}), is, core.Topology{})
+	return c.ledger.Nodes.Class(core.MakeResources(map[string]core.Amount{core.GPU: gpus}), is, core.Topology{})
 }
 
 func makeCrowded(r *rand.Rand) *crowded {
-	c := &crowded{books: ledger.New(core.GPU, true)}
-	f, nodes := c.books.Forest, 2+r.IntN(4)
+	c := &crowded{ledger: ledger.New(core.GPU, true)}
+	f, nodes := c.ledger.Forest, 2+r.IntN(4)
 	for i := range nodes {
-		c.books.Nodes.Set(core.Node{
+		c.ledger.Nodes.Set(core.Node{
 			Name: fmt.Sprint("n", i), State: core.NodeReady, Labels: map[string]string{"rack": fmt.Sprint("r", i/2)},
 			Allocatable: core.MakeResources(map[string]core.Amount{core.GPU: 8, core.Pods: 100}),
 		})
@@ -48,7 +48,7 @@ func makeCrowded(r *rand.Rand) *crowded {
 	f.SetQueue("b", "c", quotas(core.Amount(8*nodes)-own))
 	c.pair = f.FlavorResource("f", core.GPU)
 	f.Settle()
-	c.search = &Searcher{Ledger: c.books}
+	c.search = &Searcher{Ledger: c.ledger}
 	if r.IntN(2) == 0 {
 		c.search.Fair = &core.FairSharing{
 			Strategies:     []core.FairStrategy{core.LessThanOrEqualToFinalShare},
@@ -67,7 +67,7 @@ func makeCrowded(r *rand.Rand) *crowded {
 		for range 1 + r.IntN(2) {
 			if at := r.IntN(nodes); free[at] >= gpus {
 				free[at] -= gpus
-				node := c.books.Nodes.Node(fmt.Sprint("n", at))
+				node := c.ledger.Nodes.Node(fmt.Sprint("n", at))
 				x.Holds = append(x.Holds, place.Hold{Node: node, Class: c.class(gpus, false), Count: 1})
 			}
 		}
@@ -76,7 +76,7 @@ func makeCrowded(r *rand.Rand) *crowded {
 		}
 		x.Uses = []quota.Use{{Pair: c.pair, Amount: gpus * core.Amount(len(x.Holds))}}
 		c.search.Add(x)
-		c.books.Hold(&x.Allocation)
+		c.ledger.Hold(&x.Allocation)
 		c.runs = append(c.runs, x)
 	}
 	gpus := []core.Amount{4, 8}[r.IntN(2)]
@@ -92,8 +92,8 @@ func makeCrowded(r *rand.Rand) *crowded {
 // fitsWithout reports whether the request fits if some workloads are gone that may be: the last of them goes while its
 // queue still uses more than it owns.
 func (c *crowded) fitsWithout(gone []*Candidate) bool {
-	b := c.books.Forest.Queue("b")
-	trial := c.books.Begin(c.req.Queue, ledger.Scope{Account: core.Projected})
+	b := c.ledger.Forest.Queue("b")
+	trial := c.ledger.Begin(c.req.Queue, ledger.Scope{Account: core.Projected})
 	defer trial.End()
 	for i, x := range gone {
 		if i == len(gone)-1 && b.WithinNominal(core.Projected, c.req.Short) {
@@ -106,7 +106,7 @@ func (c *crowded) fitsWithout(gone []*Candidate) bool {
 
 // makesRoom reports whether the request fits if some workloads are gone.
 func (c *crowded) makesRoom(gone []*Candidate) bool {
-	trial := c.books.Begin(c.req.Queue, ledger.Scope{Account: core.Projected})
+	trial := c.ledger.Begin(c.req.Queue, ledger.Scope{Account: core.Projected})
 	defer trial.End()
 	for _, x := range gone {
 		trial.Without(&x.Allocation)
@@ -116,7 +116,7 @@ func (c *crowded) makesRoom(gone []*Candidate) bool {
 
 func (c *crowded) fits() bool {
 	return c.req.Uses[0].Amount <= c.req.Queue.Room(core.Projected, c.pair) &&
-		c.books.Nodes.Fits(place.Request{View: place.After, Sets: c.req.Sets})
+		c.ledger.Nodes.Fits(place.Request{View: place.After, Sets: c.req.Sets})
 }
 
 // possible tries all lists of workloads, the largest of each at its end.
@@ -141,7 +141,7 @@ func (c *crowded) possible() []*Candidate {
 // it has quota and nodes: what is found makes room, and none of it is needless. Where there is such a list, one is
 // found, but for a few: which workloads of a node go, of those that would do, is left to the order of victims.
 func TestVictimsAreFoundWhereTheirNodesMakeRoom(t *testing.T) {
-	found, missed, hopeless := 0, 0, 0
+	found, missed, infeasible := 0, 0, 0
 	for seed := range uint64(4000) {
 		c := makeCrowded(rand.New(rand.NewPCG(seed, 0)))
 		if c.fitsWithout(nil) {
@@ -157,7 +157,7 @@ func TestVictimsAreFoundWhereTheirNodesMakeRoom(t *testing.T) {
 		case inVain && exists:
 			t.Fatalf("seed %d: there are victims, and none are said to do", seed)
 		case inVain:
-			hopeless++
+			infeasible++
 		}
 		switch {
 		case victims == nil && exists:
@@ -177,8 +177,8 @@ func TestVictimsAreFoundWhereTheirNodesMakeRoom(t *testing.T) {
 			}
 		}
 	}
-	if hopeless < 100 {
-		t.Errorf("for %d gangs no victims are said to do: that shows little", hopeless)
+	if infeasible < 100 {
+		t.Errorf("for %d gangs no victims are said to do: that shows little", infeasible)
 	}
 	if t.Logf("found %d, missed %d", found, missed); missed*25 > found {
 		t.Errorf("of %d gangs for which there are victims, none were found for %d", found+missed, missed)

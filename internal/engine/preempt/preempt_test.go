@@ -185,12 +185,12 @@ func TestFind(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			books := ledger.New(core.GPU, true)
-			f := books.Forest
+			accounts := ledger.New(core.GPU, true)
+			f := accounts.Forest
 			tc.build(f)
 			p := f.FlavorResource("f", core.CPU)
 			f.Settle()
-			s := &Searcher{Ledger: books}
+			s := &Searcher{Ledger: accounts}
 			for i, r := range tc.runs {
 				c := &Candidate{
 					Allocation: ledger.Allocation{
@@ -207,7 +207,7 @@ func TestFind(t *testing.T) {
 					Interrupted: slices.Contains(tc.idle, r.name),
 				}
 				s.Add(c)
-				books.Hold(&c.Allocation)
+				accounts.Hold(&c.Allocation)
 			}
 			before := f.Queue("a").Available(core.Projected, p)
 			var got []string

@@ -363,7 +363,7 @@ func TestPartialAdmission(t *testing.T) {
 	}{
 		"on":        {"three may start", convert.Rules{}, 0, 3},
 		"most done": {"it cannot want more than are left", convert.Rules{}, 4, 1},
-		"off":       {"all or none", convert.Rules{WholeOnly: true}, 0, 0},
+		"off":       {"all or none", convert.Rules{NoPartialAdmission: true}, 0, 0},
 	} {
 		w.Status.ReclaimablePods = []kueue.ReclaimablePod{{Name: "main", Count: tc.done}}
 		if got := convert.Workload(w, tc.rules, convert.Surroundings{}).PodSets[0].MinCount; got != tc.want {

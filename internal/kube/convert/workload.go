@@ -162,9 +162,9 @@ type Rules struct {
 	// NoAdmissionGates ignores the annotation that names the gates of an
 	// admission.
 	NoAdmissionGates bool
-	// WholeOnly ignores how few pods of a pod set a workload could start with
+	// NoPartialAdmission ignores how few pods of a pod set a workload could start with
 	// (PartialAdmission off), also of Workloads that no job of ours is behind.
-	WholeOnly bool
+	NoPartialAdmission bool
 	// Balanced has domains of the level that pods prefer get equal shares of them, where one does not hold all and they
 	// ask for nothing else (TASBalancedPlacement on).
 	Balanced bool
@@ -184,7 +184,7 @@ type Rules struct {
 // fewest is how few pods of a pod set, of which so many are left, may start; 0 means
 // all.
 func (r Rules) fewest(ps *kueue.PodSet, left int32) int32 {
-	if r.WholeOnly {
+	if r.NoPartialAdmission {
 		return 0
 	}
 	return min(ptr.Deref(ps.MinCount, 0), left)

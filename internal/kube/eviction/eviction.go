@@ -145,7 +145,7 @@ func (e Evictor) each(ctx context.Context, going []Leaver) error {
 
 // cure is what lets a job survive that pods leave.
 func cure(k *jobs.Kind) string {
-	if k.Running.Operated != nil {
+	if k.Running.Operator != nil {
 		return "Give all its pods the restartPolicy OnFailure"
 	}
 	return "Let a podFailurePolicy ignore DisruptionTarget"
@@ -159,7 +159,7 @@ func (e Evictor) job(ctx context.Context, w *kueue.Workload) (jobs.Object, *jobs
 		return nil, nil, nil
 	}
 	k := e.Kinds.Find(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
-	if k == nil || k.Queueing.Replaces == nil && k.Running.Operated == nil {
+	if k == nil || k.Queueing.Replaces == nil && k.Running.Operator == nil {
 		return nil, nil, nil
 	}
 	o := k.New()

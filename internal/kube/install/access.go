@@ -10,6 +10,7 @@ import (
 	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 )
 
 // Roles for admins to bind, under the names that bindings of existing setups
@@ -94,10 +95,12 @@ func accessedKinds(all jobs.Kinds) []accessed {
 			accessed{strings.ToLower(b.GVK.Kind), b.GVK.Group, b.Resource, b.Namespaced, false, editors, both},
 		)
 	}
-	for _, other := range []struct{ name, group, resource string }{
-		{"jobset", "jobset.x-k8s.io", "jobsets"},
-		{"jaxjob", kubeflow, "jaxjobs"},
-		{"leaderworkerset", "leaderworkerset.x-k8s.io", "leaderworkersets"},
+	type other struct{ name, group, resource string }
+	others := []other{{"jobset", "jobset.x-k8s.io", "jobsets"}, {"jaxjob", kubeflow, "jaxjobs"}}
+	for _, k := range serving.Grouped() {
+		others = append(others, other{strings.ToLower(k.GVK.Kind), k.GVK.Group, k.Resource})
+	}
+	for _, other := range append(others, []other{
 		{"mpijob", kubeflow, "mpijobs"},
 		{"paddlejob", kubeflow, "paddlejobs"},
 		{"pytorchjob", kubeflow, "pytorchjobs"},
@@ -108,7 +111,7 @@ func accessedKinds(all jobs.Kinds) []accessed {
 		{"rayservice", ray, "rayservices"},
 		{"sparkapplication", "sparkoperator.k8s.io", "sparkapplications"},
 		{"trainjob", "trainer.kubeflow.org", "trainjobs"},
-	} {
+	}...) {
 		if !queued[other.resource+"."+other.group] {
 			kinds = append(kinds, accessed{other.name, other.group, other.resource, true, true, both, both})
 		}

@@ -347,7 +347,7 @@ func TestUnqueuedKindsCannotBeMade(t *testing.T) {
 	}
 	for _, k := range webhook.DefaultAllowedKinds(kinds.All()) { // what an AppWrapper takes is looked at, whatever is added to it
 		queued := slices.ContainsFunc(kinds.All(), func(q jobs.Kind) bool {
-			return q.GroupKind() == k && q.Admission.TeamsCreate && q.Running.Operated != nil
+			return q.GroupKind() == k && q.Admission.TeamsCreate && q.Running.Operator != nil
 		})
 		if !slices.Contains(free, k) && !queued && k.Group != "batch" {
 			unqueued = append(unqueued, schema.GroupResource{Group: k.Group, Resource: strings.ToLower(k.Kind) + "s"})

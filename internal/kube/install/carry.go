@@ -94,7 +94,7 @@ func (r *Record) due(
 	operated := map[string]*jobs.Kind{}
 	all := kinds.All()
 	for i := range all {
-		if all[i].Running.Operated != nil {
+		if all[i].Running.Operator != nil {
 			operated[all[i].Naming.Resource+"."+all[i].GVK().Group] = &all[i]
 		}
 	}

@@ -200,7 +200,7 @@ func editRules(all jobs.Kinds) []rbacv1.PolicyRule {
 			verbs = write()
 		}
 		rules = append(rules, allow(k.GVK().Group, verbs, k.Naming.Resource))
-		if k.Admission.TeamsCreate && k.Running.Operated != nil {
+		if k.Admission.TeamsCreate && k.Running.Operator != nil {
 			rules = append(rules, allow(k.GVK().Group, []string{"get", "patch", "update"}, k.Naming.Resource+"/scale"))
 		}
 	}
@@ -269,11 +269,11 @@ func controllerRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		rules = append(rules,
 			allow(k.GVK().Group, verbs, k.Naming.Resource),
 			allow(k.GVK().Group, []string{"update"}, k.Naming.Resource+"/finalizers"))
-		if k.Queueing.Wrapped == nil || k.Running.Operated != nil { // the status of others is their controllers'
+		if k.Queueing.Wrapped == nil || k.Running.Operator != nil { // the status of others is their controllers'
 			rules = append(rules, allow(k.GVK().Group, []string{"update"}, k.Naming.Resource+"/status"))
 		}
 	}
-	if all.Operated() {
+	if all.HasOperator() {
 		rules = append(rules, allow("", read(), "services"))
 	}
 	for _, b := range all.Bases() {
@@ -408,14 +408,14 @@ func teamRules(all jobs.Kinds) []rbacv1.PolicyRule {
 		allow("resource.k8s.io", []string{"get"}, "resourceclaimtemplates"),
 		// PodGroups that are written for gangs: see podGroupGuards.
 		allow(podmeta.NativeGroup, []string{"create", "delete", "patch"}, "podgroups"))
-	if all.Operated() {
+	if all.HasOperator() {
 		rules = append(rules, allow("", []string{"create", "delete"}, "pods", "services"))
 	}
 	for _, m := range all.Makes() {
 		rules = append(rules, allow(m.Group, []string{"create", "delete", "get", "patch"}, m.Resource))
 	}
 	for i := range all {
-		if o := all[i].Running.Operated; o != nil {
+		if o := all[i].Running.Operator; o != nil {
 			rules = append(rules, o.Grants...) // to be passed on: see bindingGuards
 		}
 	}

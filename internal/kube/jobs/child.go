@@ -14,10 +14,10 @@ import (
 var ErrOutgrown = errors.New("it asks for more pods than it was admitted with")
 
 // Make returns the object of a member of a role that is not made of pods directly, as it is to
-// run: its name is that of the member (podplan.Role), its kind one of Operated.Children.
+// run: its name is that of the member (podplan.Role), its kind one of Operator.Children.
 // admitted is what the admission gives its pods; nil for a job that needs none. Namespace,
 // owner and the labels that say whose it is are added to what is returned.
-type Make func(x podplan.Member, m *podplan.Memory, admitted Admitted) (Object, error)
+type Make func(x podplan.Member, m *podplan.RetryState, admitted Admitted) (Object, error)
 
 // Admitted is what an admission gives the pods of a job, by pod set.
 type Admitted map[string]PodSetInfo

@@ -1,10 +1,13 @@
 package jobs
 
 import (
+	"reflect"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -20,13 +23,19 @@ type GroupedKind struct {
 	GVK schema.GroupVersionKind
 	// New returns an empty object of the kind.
 	New func() Object
-	// Resource and Framework are as in Naming; Framework is also the mark on the pods of queued groups.
+	// Resource, ShortNames, Framework and AddToScheme are as in Naming; Framework is also the mark on the
+	// pods of queued groups.
 	Resource, Framework string
-	// NameLabel is a label of everything that is made for an object: the object's name.
-	NameLabel string
+	ShortNames          []string
+	AddToScheme         func(*runtime.Scheme) error
+	// NameLabel is a label of everything that is made for an object: the object's name. GroupIndexLabel and
+	// PodIndexLabel are labels of pods: the number of the group, and that of the pod in it, with the leader.
+	NameLabel, GroupIndexLabel, PodIndexLabel string
+
 	Queueing  GroupQueueing
 	Running   GroupRunning
 	Admission GroupAdmission
+	Viewing   GroupViewing
 	// Wrapped is what AppWrappers have to know of the kind.
 	Wrapped *Wrapping
 }
@@ -61,7 +70,7 @@ const GroupShapeAnnotation = "mlbatch.dev/group-shape"
 
 // GroupRunning is how objects of a kind are run.
 type GroupRunning struct {
-	// Others are as in Operated.
+	// Others are as in Operator.
 	Others []string
 	// Next says what has to be done for an object. The error is for its author.
 	Next func(*Groups) (*GroupActions, error)
@@ -129,6 +138,22 @@ type GroupAdmission struct {
 	Warnings       func(Object) []string
 	// GroupSize is the path of the field with the number of pods of a group; left out it is 1.
 	GroupSize []string
+}
+
+// GroupViewing is what people are told of objects of a kind, beside what their groups tell.
+type GroupViewing struct {
+	// Pods is how many pods an object is to have, in all groups, and what most of them are like.
+	Pods func(Object) (int32, *corev1.PodTemplateSpec)
+	// NotMade is what the status says of pods that could not be made; "" if nothing.
+	NotMade func(Object) string
+}
+
+// Is reports whether an object is of the kind.
+func (k *GroupedKind) Is(o any) bool { return reflect.TypeOf(o) == reflect.TypeOf(k.New()) }
+
+// Names are all that people call the kind, in lower case.
+func (k *GroupedKind) Names() []string {
+	return append([]string{strings.ToLower(k.GVK.Kind), k.Resource}, k.ShortNames...)
 }
 
 // PodIdentity is what one pod of a group has to have.

@@ -95,8 +95,8 @@ type Adapter interface { //nolint:interfacebloat // one kind of job is one value
 	Stop(o Object, original []kueue.PodSet) (Object, error)
 }
 
-// Whole is implemented by adapters of kinds that have parts which are jobs too.
-type Whole interface {
+// Parent is implemented by adapters of kinds that have parts which are jobs too.
+type Parent interface {
 	// PartOf says whether an object is a part of a job by the job's own account.
 	PartOf(whole Object, gvk schema.GroupVersionKind, part metav1.Object) Part
 }

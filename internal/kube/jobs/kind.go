@@ -69,7 +69,7 @@ type Queueing struct {
 	// failure yet. nil is for kinds whose jobs are requeued with all their pods instead.
 	Replaces func(o Object, pods []corev1.Pod) (n int32, open bool)
 	// Resets returns how often all pods of a job were replaced while it kept its quota. Kinds that
-	// are Operated leave it nil: their JobRecoveries have the number.
+	// have an Operator leave it nil: their JobRecoveries have the number.
 	Resets func(Object) int32
 	// Basis is another object that a job names and takes its pods from, such as a training runtime;
 	// nil for kinds whose jobs carry all of their pod templates.
@@ -82,13 +82,13 @@ type Queueing struct {
 
 // Running is how jobs of a kind run that mlbatch runs, or lets another controller run.
 type Running struct {
-	// MadeHere: our controllers make the pods or objects that a job consists of, and need their
-	// rights in a namespace until the last job of the kind there is gone. Kinds that are Operated
+	// RunsJobs: our controllers make the pods or objects that a job consists of, and need their
+	// rights in a namespace until the last job of the kind there is gone. Kinds that have an Operator
 	// need not set it.
-	MadeHere bool
-	// Operated is how jobs of the kind are run here; nil for kinds that another
+	RunsJobs bool
+	// Operator is how jobs of the kind are run here; nil for kinds that another
 	// controller runs.
-	Operated *Operated
+	Operator *Operator
 	// Retries: what follows failures of its jobs is as their policy of retries says, as far as their authors leave that
 	// open (kueue.RetryPolicyAnnotation).
 	Retries bool
@@ -140,7 +140,7 @@ type Mode int
 
 // Modes.
 const (
-	// Run queues jobs and, if their kind is Operated, makes their pods.
+	// Run queues jobs and, if their kind has an Operator, makes their pods.
 	Run Mode = iota
 	// Queue queues jobs; another controller makes the pods of admitted ones.
 	Queue
@@ -150,7 +150,7 @@ const (
 
 // RunHere reports whether mlbatch makes the pods, or the objects with the pods, of jobs of the kind.
 func (k *Kind) RunHere() bool {
-	return (k.Running.MadeHere || k.Running.Operated != nil) && k.Queueing.Mode == Run
+	return (k.Running.RunsJobs || k.Running.Operator != nil) && k.Queueing.Mode == Run
 }
 
 // PodTemplate is a template of pods in an object, at a path like spec.template.
@@ -194,7 +194,7 @@ func (k *Kind) Restarts(o Object, r *recovery.Recovery) int32 {
 	if k.Queueing.Resets != nil {
 		return k.Queueing.Resets(o)
 	}
-	if k.Running.Operated == nil || r == nil {
+	if k.Running.Operator == nil || r == nil {
 		return 0
 	}
 	return max(r.Attempt, r.Failures+r.FreeFailures)
@@ -238,9 +238,9 @@ func (all Kinds) Where(holds func(*Kind) bool) Kinds {
 	return out
 }
 
-// Operated reports whether pods of any of the kinds are made here.
-func (all Kinds) Operated() bool {
-	return slices.ContainsFunc(all, func(k Kind) bool { return k.Running.Operated != nil })
+// HasOperator reports whether pods of any of the kinds are made here.
+func (all Kinds) HasOperator() bool {
+	return slices.ContainsFunc(all, func(k Kind) bool { return k.Running.Operator != nil })
 }
 
 // Children are the kinds of objects that jobs of the kinds are made of besides pods, each
@@ -248,10 +248,10 @@ func (all Kinds) Operated() bool {
 func (all Kinds) Children() []ChildKind {
 	var out []ChildKind
 	for i := range all {
-		if all[i].Running.Operated == nil {
+		if all[i].Running.Operator == nil {
 			continue
 		}
-		for _, c := range all[i].Running.Operated.Children {
+		for _, c := range all[i].Running.Operator.Children {
 			if !slices.ContainsFunc(out, func(has ChildKind) bool { return has.GVK == c.GVK }) {
 				out = append(out, c)
 			}
@@ -265,7 +265,7 @@ func (all Kinds) Children() []ChildKind {
 func (all Kinds) Others() []string {
 	var out []string
 	for i := range all {
-		if o := all[i].Running.Operated; o != nil {
+		if o := all[i].Running.Operator; o != nil {
 			out = append(out, o.Others...)
 		}
 	}
@@ -278,10 +278,10 @@ func (all Kinds) Others() []string {
 func (all Kinds) Makes() []schema.GroupResource {
 	var out []schema.GroupResource
 	for i := range all {
-		if all[i].Running.Operated == nil {
+		if all[i].Running.Operator == nil {
 			continue
 		}
-		for _, r := range all[i].Running.Operated.Makes {
+		for _, r := range all[i].Running.Operator.Makes {
 			if !slices.Contains(out, r) {
 				out = append(out, r)
 			}
@@ -293,8 +293,8 @@ func (all Kinds) Makes() []schema.GroupResource {
 // Child reports whether jobs of any of the kinds consist of objects of the kind gvk.
 func (all Kinds) Child(gvk schema.GroupVersionKind) bool {
 	return slices.ContainsFunc(all, func(k Kind) bool {
-		return k.Running.Operated != nil &&
-			slices.ContainsFunc(k.Running.Operated.Children, func(c ChildKind) bool { return c.GVK == gvk })
+		return k.Running.Operator != nil &&
+			slices.ContainsFunc(k.Running.Operator.Children, func(c ChildKind) bool { return c.GVK == gvk })
 	})
 }
 
@@ -311,44 +311,44 @@ func (all Kinds) Find(gvk schema.GroupVersionKind) *Kind {
 // than pods.
 func (all Kinds) Make(owner *metav1.OwnerReference) bool {
 	return owner != nil &&
-		slices.ContainsFunc(all, func(k Kind) bool { return k.Whole() && k.GVK().Kind == owner.Kind })
+		slices.ContainsFunc(all, func(k Kind) bool { return k.IsParent() && k.GVK().Kind == owner.Kind })
 }
 
-// Whole reports whether jobs of the kind consist of other objects, which are not queued as jobs of
+// IsParent reports whether jobs of the kind consist of other objects, which are not queued as jobs of
 // their own.
-func (k *Kind) Whole() bool {
-	return k.Queueing.Components != nil || k.Running.Operated != nil && len(k.Running.Operated.Children) > 0
+func (k *Kind) IsParent() bool {
+	return k.Queueing.Components != nil || k.Running.Operator != nil && len(k.Running.Operator.Children) > 0
 }
 
-// Wholes are the adapters that can say whether an object is a part of one of their jobs, by kind.
-func (all Kinds) Wholes() map[schema.GroupVersionKind]Whole {
-	out := map[schema.GroupVersionKind]Whole{}
+// Parents are the adapters that can say whether an object is a part of one of their jobs, by kind.
+func (all Kinds) Parents() map[schema.GroupVersionKind]Parent {
+	out := map[schema.GroupVersionKind]Parent{}
 	for i := range all {
 		adapter := all[i].Adapter
-		if w, is := adapter.(wholeOnly); is {
+		if w, is := adapter.(allOrNothing); is {
 			adapter = w.Adapter
 		}
-		if w, says := adapter.(Whole); says {
+		if w, says := adapter.(Parent); says {
 			out[all[i].GVK()] = w
 		}
 	}
 	return out
 }
 
-// WholeOnly returns the kinds without partial admission: jobs start with all their pods, even if
+// NoPartialAdmission returns the kinds without partial admission: jobs start with all their pods, even if
 // they allow fewer.
-func (all Kinds) WholeOnly() Kinds {
+func (all Kinds) NoPartialAdmission() Kinds {
 	out := slices.Clone(all)
 	for i := range out {
-		out[i].Adapter = wholeOnly{out[i].Adapter}
+		out[i].Adapter = allOrNothing{out[i].Adapter}
 	}
 	return out
 }
 
-type wholeOnly struct{ Adapter }
+type allOrNothing struct{ Adapter }
 
 // Read drops the smallest number of pods with which a pod set could start.
-func (w wholeOnly) Read(o Object) (Facts, error) {
+func (w allOrNothing) Read(o Object) (Facts, error) {
 	f, err := w.Adapter.Read(o)
 	for i := range f.PodSets {
 		f.PodSets[i].MinCount = nil

@@ -24,7 +24,7 @@ func (p *Plan) Pod(
 	job metav1.Object,
 	gvk schema.GroupVersionKind,
 	x podplan.Member,
-	m *podplan.Memory,
+	m *podplan.RetryState,
 	info *PodSetInfo,
 ) (*corev1.Pod, error) {
 	r := p.Role(x.Role)
@@ -74,7 +74,7 @@ func (p *Plan) Child(
 	job metav1.Object,
 	gvk schema.GroupVersionKind,
 	x podplan.Member,
-	m *podplan.Memory,
+	m *podplan.RetryState,
 	admitted Admitted,
 ) (Object, error) {
 	r := p.Role(x.Role)

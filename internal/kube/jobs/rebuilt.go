@@ -17,8 +17,8 @@ import (
 // A member that failed and is still there counts as a failure that follows, and one that succeeded as
 // done: both are found anew by the next look. Members that another controller made are of the first
 // attempt, whatever that one counted: they go on.
-func (o *Operated) Rebuilt(job Object, members []metav1.Object, seen []podplan.Seen) podplan.Memory {
-	m := o.Told(job)
+func (o *Operator) Rebuilt(job Object, members []metav1.Object, seen []podplan.Seen) podplan.RetryState {
+	m := o.StateOfStatus(job)
 	if m.Outcome != podplan.Open {
 		return m
 	}
@@ -46,7 +46,7 @@ func (o *Operated) Rebuilt(job Object, members []metav1.Object, seen []podplan.S
 
 // CaughtUp is what is remembered of a job by what was stored and by what can be told of it now: whoever
 // stored it had not seen the last.
-func CaughtUp(stored, told podplan.Memory) podplan.Memory {
+func CaughtUp(stored, told podplan.RetryState) podplan.RetryState {
 	m := stored
 	if told.Attempt > m.Attempt {
 		m.Attempt, m.Done, m.Counted, m.LastFailure = told.Attempt, nil, nil, told.LastFailure
@@ -93,8 +93,8 @@ func Begun(job Object, said *metav1.Time, active bool) time.Time {
 }
 
 // EndedAs is what is remembered of a job that ended so, at some time.
-func EndedAs(how *Outcome, at *metav1.Time) podplan.Memory {
-	m := podplan.Memory{Outcome: podplan.JobFailed}
+func EndedAs(how *Outcome, at *metav1.Time) podplan.RetryState {
+	m := podplan.RetryState{Outcome: podplan.JobFailed}
 	if how.Success {
 		m.Outcome = podplan.JobSucceeded
 	}

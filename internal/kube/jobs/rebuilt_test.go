@@ -25,22 +25,22 @@ func TestRebuilt(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		why     string
-		told    podplan.Memory
+		told    podplan.RetryState
 		members []member
-		want    podplan.Memory
+		want    podplan.RetryState
 	}{
-		"new":       {"it has not begun", podplan.Memory{}, nil, podplan.Memory{}},
-		"begun":     {"its status says when", podplan.Memory{Started: at(5)}, []member{{made: 6}}, podplan.Memory{Started: at(5)}},
-		"unsaid":    {"its status says no time, and its first pod was made then", podplan.Memory{Started: at(1)}, []member{{made: 8}, {made: 6}}, podplan.Memory{Started: at(6)}},
-		"silent":    {"its status says nothing, and a pod runs", podplan.Memory{}, []member{{made: 6}}, podplan.Memory{Started: at(6)}},
-		"left":      {"none that is there can run", podplan.Memory{}, []member{{made: 6, seen: podplan.Seen{Over: true}}}, podplan.Memory{}},
-		"anew":      {"pods say which attempt they are of", podplan.Memory{Started: at(5)}, []member{{made: 6}, {made: 9, attempt: 2}}, podplan.Memory{Started: at(5), Attempt: 2, LastFailure: at(9)}},
-		"told":      {"or the status does", podplan.Memory{Started: at(5), Attempt: 3, Failures: 3}, nil, podplan.Memory{Started: at(5), Attempt: 3, Failures: 3, LastFailure: at(5)}},
-		"failures":  {"pods say how many failures they follow", podplan.Memory{Started: at(5)}, []member{{made: 6, failures: 1}, {made: 7, failures: 2}}, podplan.Memory{Started: at(5), Failures: 2}},
-		"ended":     {"nothing of it goes on", podplan.Memory{Outcome: podplan.JobFailed, Ended: at(7)}, []member{{made: 6, attempt: 2}}, podplan.Memory{Outcome: podplan.JobFailed, Ended: at(7)}},
-		"of others": {"what another controller made goes on", podplan.Memory{Started: at(5), Attempt: 2, Failures: 2}, []member{{made: 6, theirs: true}}, podplan.Memory{Started: at(5), Failures: 2}},
+		"new":       {"it has not begun", podplan.RetryState{}, nil, podplan.RetryState{}},
+		"begun":     {"its status says when", podplan.RetryState{Started: at(5)}, []member{{made: 6}}, podplan.RetryState{Started: at(5)}},
+		"unsaid":    {"its status says no time, and its first pod was made then", podplan.RetryState{Started: at(1)}, []member{{made: 8}, {made: 6}}, podplan.RetryState{Started: at(6)}},
+		"silent":    {"its status says nothing, and a pod runs", podplan.RetryState{}, []member{{made: 6}}, podplan.RetryState{Started: at(6)}},
+		"left":      {"none that is there can run", podplan.RetryState{}, []member{{made: 6, seen: podplan.Seen{Over: true}}}, podplan.RetryState{}},
+		"anew":      {"pods say which attempt they are of", podplan.RetryState{Started: at(5)}, []member{{made: 6}, {made: 9, attempt: 2}}, podplan.RetryState{Started: at(5), Attempt: 2, LastFailure: at(9)}},
+		"told":      {"or the status does", podplan.RetryState{Started: at(5), Attempt: 3, Failures: 3}, nil, podplan.RetryState{Started: at(5), Attempt: 3, Failures: 3, LastFailure: at(5)}},
+		"failures":  {"pods say how many failures they follow", podplan.RetryState{Started: at(5)}, []member{{made: 6, failures: 1}, {made: 7, failures: 2}}, podplan.RetryState{Started: at(5), Failures: 2}},
+		"ended":     {"nothing of it goes on", podplan.RetryState{Outcome: podplan.JobFailed, Ended: at(7)}, []member{{made: 6, attempt: 2}}, podplan.RetryState{Outcome: podplan.JobFailed, Ended: at(7)}},
+		"of others": {"what another controller made goes on", podplan.RetryState{Started: at(5), Attempt: 2, Failures: 2}, []member{{made: 6, theirs: true}}, podplan.RetryState{Started: at(5), Failures: 2}},
 	} {
-		o := jobs.Operated{Told: func(jobs.Object) podplan.Memory { return tc.told }}
+		o := jobs.Operator{StateOfStatus: func(jobs.Object) podplan.RetryState { return tc.told }}
 		job := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Time{Time: at(1)}}}
 		var members []metav1.Object
 		var seen []podplan.Seen
@@ -65,13 +65,13 @@ func TestCaughtUp(t *testing.T) {
 	done := map[string]podplan.Indexes{"w": {{First: 0, Last: 1}}}
 	for name, tc := range map[string]struct {
 		why                string
-		stored, told, want podplan.Memory
+		stored, told, want podplan.RetryState
 	}{
-		"same":     {"nothing happened", podplan.Memory{Started: at(1), Attempt: 1, Failures: 2, Done: done}, podplan.Memory{Started: at(1), Attempt: 1, Failures: 1}, podplan.Memory{Started: at(1), Attempt: 1, Failures: 2, Done: done}},
-		"anew":     {"what was done before is done no more", podplan.Memory{Started: at(1), Done: done, Counted: []string{"a"}}, podplan.Memory{Started: at(1), Attempt: 1, Failures: 1, LastFailure: at(4)}, podplan.Memory{Started: at(1), Attempt: 1, Failures: 1, LastFailure: at(4)}},
-		"began":    {"it has pods by now", podplan.Memory{}, podplan.Memory{Started: at(3)}, podplan.Memory{Started: at(3)}},
-		"ended":    {"it ended meanwhile", podplan.Memory{Started: at(1)}, podplan.Memory{Outcome: podplan.JobSucceeded, Ended: at(9)}, podplan.Memory{Started: at(1), Outcome: podplan.JobSucceeded, Ended: at(9)}},
-		"knows it": {"the reason is in what was stored", podplan.Memory{Outcome: podplan.JobFailed, Reason: podplan.DeadlineExceeded, Ended: at(9)}, podplan.Memory{Outcome: podplan.JobFailed, Ended: at(9)}, podplan.Memory{Outcome: podplan.JobFailed, Reason: podplan.DeadlineExceeded, Ended: at(9)}},
+		"same":     {"nothing happened", podplan.RetryState{Started: at(1), Attempt: 1, Failures: 2, Done: done}, podplan.RetryState{Started: at(1), Attempt: 1, Failures: 1}, podplan.RetryState{Started: at(1), Attempt: 1, Failures: 2, Done: done}},
+		"anew":     {"what was done before is done no more", podplan.RetryState{Started: at(1), Done: done, Counted: []string{"a"}}, podplan.RetryState{Started: at(1), Attempt: 1, Failures: 1, LastFailure: at(4)}, podplan.RetryState{Started: at(1), Attempt: 1, Failures: 1, LastFailure: at(4)}},
+		"began":    {"it has pods by now", podplan.RetryState{}, podplan.RetryState{Started: at(3)}, podplan.RetryState{Started: at(3)}},
+		"ended":    {"it ended meanwhile", podplan.RetryState{Started: at(1)}, podplan.RetryState{Outcome: podplan.JobSucceeded, Ended: at(9)}, podplan.RetryState{Started: at(1), Outcome: podplan.JobSucceeded, Ended: at(9)}},
+		"knows it": {"the reason is in what was stored", podplan.RetryState{Outcome: podplan.JobFailed, Reason: podplan.DeadlineExceeded, Ended: at(9)}, podplan.RetryState{Outcome: podplan.JobFailed, Ended: at(9)}, podplan.RetryState{Outcome: podplan.JobFailed, Reason: podplan.DeadlineExceeded, Ended: at(9)}},
 	} {
 		if diff := cmp.Diff(tc.want, jobs.CaughtUp(tc.stored, tc.told)); diff != "" {
 			t.Errorf("%s: %s (-want +got):\n%s", name, tc.why, diff)

@@ -121,7 +121,7 @@ func ConditionsOutcome(good, bad string) func(map[string]any) (lifecycle.Outcome
 			case bad:
 				// The user's own policy said that trying again is useless.
 				if Text(c, "reason") == "PodFailurePolicy" {
-					return lifecycle.Hopeless, message
+					return lifecycle.NonRetryable, message
 				}
 				return lifecycle.Broken, message
 			}

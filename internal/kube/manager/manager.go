@@ -399,7 +399,7 @@ func Run(ctx context.Context, opts Options) error {
 			}
 		}
 	}
-	if err := indexOperated(ctx, mgr, opts.operated()); err != nil {
+	if err := indexOperator(ctx, mgr, opts.operated()); err != nil {
 		return err
 	}
 	if err := mgr.GetFieldIndexer().IndexField(
@@ -717,7 +717,7 @@ func (o Options) writesPodGroups() bool { return o.WritePodGroups && o.native }
 
 // operated are the kinds of jobs whose pods are made here.
 func (o Options) operated() jobs.Kinds {
-	return o.Kinds.Where(func(k *jobs.Kind) bool { return k.Running.Operated != nil && k.RunHere() })
+	return o.Kinds.Where(func(k *jobs.Kind) bool { return k.Running.Operator != nil && k.RunHere() })
 }
 
 // others are the images of controllers of others for the kinds that are run here.
@@ -729,8 +729,8 @@ func (o Options) others() []string {
 	return out
 }
 
-// indexOperated finds members and services by the job that they were made for.
-func indexOperated(ctx context.Context, mgr manager.Manager, kinds jobs.Kinds) error {
+// indexOperator finds members and services by the job that they were made for.
+func indexOperator(ctx context.Context, mgr manager.Manager, kinds jobs.Kinds) error {
 	if len(kinds) == 0 {
 		return nil
 	}
@@ -752,7 +752,7 @@ func indexOperated(ctx context.Context, mgr manager.Manager, kinds jobs.Kinds) e
 func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) error {
 	queued := opts.Kinds.Where(func(k *jobs.Kind) bool { return opts.queues(k.Naming.Framework) })
 	if opts.Gates.WholeJobsOnly {
-		queued = queued.WholeOnly()
+		queued = queued.NoPartialAdmission()
 	}
 	managed := map[schema.GroupVersionKind]bool{}
 	for _, gvk := range opts.External {
@@ -770,7 +770,7 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 		Managed: func(apiVersion, kind string) bool {
 			return managed[schema.FromAPIVersionAndKind(apiVersion, kind)]
 		},
-		Wholes:    opts.Kinds.Wholes(),
+		Parents:   opts.Kinds.Parents(),
 		Ended:     counters.Ended,
 		Lifecycle: opts.Lifecycle,
 		Told:      told(counters),

@@ -266,8 +266,8 @@ func everything(m *metrics.Metrics) {
 					},
 				},
 			},
-			Standings: []cycle.LocalStanding{
-				{Namespace: "blue", Name: "l", Queue: "q", Standing: core.UsageRank{Lo: 2500 << 32}},
+			UsageRanks: []cycle.LocalUsageRank{
+				{Namespace: "blue", Name: "l", Queue: "q", UsageRank: core.UsageRank{Lo: 2500 << 32}},
 			},
 		}, true
 	})

@@ -133,9 +133,9 @@ func (c *treeStats) Collect(ch chan<- prometheus.Metric) {
 			gauge(c.reserved, units(a.Resource, a.Reserved), h.Name, a.Flavor, a.Resource)
 		}
 	}
-	for _, s := range now.Standings {
+	for _, s := range now.UsageRanks {
 		if c.around.shows(s.Namespace, s.Name) {
-			gauge(c.standing, past(s.Standing), s.Name, s.Namespace, s.Queue)
+			gauge(c.standing, past(s.UsageRank), s.Name, s.Namespace, s.Queue)
 		}
 	}
 }

@@ -12,13 +12,13 @@ import (
 	kubeflow "github.com/mlbatch/mlbatch/api/kubeflow/v1"
 	"github.com/mlbatch/mlbatch/api/kueue/v1beta1"
 	"github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	leaderworkerset "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
 	pgv1alpha1 "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
 	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
 	trainer "github.com/mlbatch/mlbatch/api/trainer/v1alpha1"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 )
 
 // New returns a scheme of its own, so that no one's additions affect others.
@@ -36,7 +36,6 @@ func For(all jobs.Kinds) *runtime.Scheme {
 		history.AddToScheme,
 		recovery.AddToScheme,
 		kubeflow.AddToScheme,
-		leaderworkerset.AddToScheme,
 		trainer.AddToScheme,
 		visibility.AddToScheme,
 	}
@@ -44,6 +43,9 @@ func For(all jobs.Kinds) *runtime.Scheme {
 		if k.Naming.AddToScheme != nil {
 			adds = append(adds, k.Naming.AddToScheme)
 		}
+	}
+	for _, k := range serving.Grouped() {
+		adds = append(adds, k.AddToScheme)
 	}
 	for _, add := range adds {
 		// It fails only if two Go types claim the same kind.

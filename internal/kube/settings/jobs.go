@@ -45,7 +45,7 @@ func (s *Resolved) jobs(opts manager.Options) manager.Options {
 		Components: int(*c.Tenants.MaxComponents),
 	}
 	opts.Rules.PriorityBoost = s.Gates["PriorityBoost"]
-	opts.Rules.WholeOnly = !s.Gates["PartialAdmission"]
+	opts.Rules.NoPartialAdmission = !s.Gates["PartialAdmission"]
 	opts.Rules.Balanced = s.Gates["TASBalancedPlacement"]
 	opts.Rules.KeepDone = !s.Gates["ReclaimablePods"]
 	opts.Rules.NoAdmissionGates = !s.Gates["AdmissionGatedBy"]

@@ -69,7 +69,7 @@ integrations: {frameworks: [batch/job], labelKeysToCopy: [a, b], writePodGroups:
 			outcome{
 				Lab: true,
 				Rules: convert.Rules{
-					PriorityBoost: true, NoAdmissionGates: true, WholeOnly: true, KeepDone: true, Balanced: true,
+					PriorityBoost: true, NoAdmissionGates: true, NoPartialAdmission: true, KeepDone: true, Balanced: true,
 				},
 				Gates: manager.Gates{
 					WholeJobsOnly:          true,

@@ -138,7 +138,7 @@ func refusedModes(modes map[string]v1beta2.KindMode) field.ErrorList {
 // canQueue reports whether there are jobs of a kind which mlbatch runs, and could leave to
 // another controller.
 func canQueue(framework string) bool {
-	operated := kinds.All().Where(func(k *jobs.Kind) bool { return k.Running.Operated != nil })
+	operated := kinds.All().Where(func(k *jobs.Kind) bool { return k.Running.Operator != nil })
 	return serving.GroupedKind(framework) != nil || slices.Contains(operated.Frameworks(), framework) ||
 		!slices.Contains(known(), framework)
 }

@@ -71,7 +71,7 @@ func keptConditions() []admissionregistrationv1.MatchCondition {
 func isComponent(all jobs.Kinds) string {
 	var owners []string
 	for i := range all {
-		if gvk := all[i].GVK(); all[i].Whole() {
+		if gvk := all[i].GVK(); all[i].IsParent() {
 			owners = append(owners, "o.kind == '"+gvk.Kind+"' && o.apiVersion.startsWith('"+gvk.Group+"/')")
 		}
 	}
@@ -182,7 +182,7 @@ func jobHooks(all jobs.Kinds, k *jobs.Kind) (mutating, validating []hook) {
 	unnamed.name, unnamed.namespaces, unnamed.objects, unnamed.optional = mutates.name+".default", queueNamespaces(), unqueuedObjects(), true
 	mutating = append(append(mutating, mutates.whereQueued()...), unnamed)
 	validating = validates.whereQueued()
-	if k.Running.MadeHere || k.Running.Operated != nil { // our controllers act on them all
+	if k.Running.RunsJobs || k.Running.Operator != nil { // our controllers act on them all
 		validating = append(validating, validates.elsewhere())
 	}
 	return append(append(mutating, keeps.whereQueued()...), disowns), validating

@@ -452,7 +452,7 @@ func TestElsewhere(t *testing.T) {
 	)
 	for _, k := range kinds.All() {
 		want := 0
-		if k.Running.Operated != nil || k.Running.MadeHere || k.Queueing.OnlyQueued {
+		if k.Running.Operator != nil || k.Running.RunsJobs || k.Queueing.OnlyQueued {
 			want = 1
 		}
 		got := 0

@@ -242,7 +242,7 @@ func (h *jobHandler) checkNew( //nolint:revive // a fact about the job
 			errs = append(append(errs, inGroup(t)...), nearness(t)...)
 		}
 	}
-	if h.kind.Running.Operated != nil && h.kind.RunHere() && len(errs) == 0 {
+	if h.kind.Running.Operator != nil && h.kind.RunHere() && len(errs) == 0 {
 		// Who has no rights in the namespace would wait for them, longer than the API server does.
 		if without, err := h.cluster.withoutRights(ctx, req.Namespace); without || err != nil {
 			return nil, nil, err

@@ -99,7 +99,7 @@ func podOf(
 // firstMembers are those of all roles that have any; none of a job that has no plan, which
 // is refused for what it is.
 func (h *jobHandler) firstMembers(job jobs.Object) []firstMember {
-	plan, err := h.kind.Running.Operated.Compile(job)
+	plan, err := h.kind.Running.Operator.Compile(job)
 	if err != nil {
 		return nil
 	}
@@ -150,7 +150,7 @@ func (h *jobHandler) firstMembers(job jobs.Object) []firstMember {
 // templates are those of the member, in the same order.
 func (h *jobHandler) further(job, child jobs.Object) []firstMember {
 	i := slices.IndexFunc(h.kinds, func(k jobs.Kind) bool {
-		return child != nil && k.Running.Operated != nil && reflect.TypeOf(k.New()) == reflect.TypeOf(child)
+		return child != nil && k.Running.Operator != nil && reflect.TypeOf(k.New()) == reflect.TypeOf(child)
 	})
 	if i < 0 {
 		return nil
@@ -178,10 +178,10 @@ func (h *jobHandler) firstMember(
 	x, gvk := podplan.Member{Role: plan.Roles[role].Name}, corev1.SchemeGroupVersion.WithKind("Pod")
 	var member runtime.Object
 	if plan.MakeOf(x.Role) == nil {
-		member, err = plan.Pod(job, h.kind.GVK(), x, &podplan.Memory{}, nil)
+		member, err = plan.Pod(job, h.kind.GVK(), x, &podplan.RetryState{}, nil)
 	} else {
-		if child, err = plan.Child(job, h.kind.GVK(), x, &podplan.Memory{}, nil); err == nil {
-			gvk, err = h.kind.Running.Operated.KindOf(child)
+		if child, err = plan.Child(job, h.kind.GVK(), x, &podplan.RetryState{}, nil); err == nil {
+			gvk, err = h.kind.Running.Operator.KindOf(child)
 		}
 		member = child
 	}
@@ -199,10 +199,10 @@ func (h *jobHandler) firstMember(
 
 // accounts are the ServiceAccounts that are made for a job.
 func (h *jobHandler) accounts(job jobs.Object, plan *jobs.Plan) []string {
-	if h.kind.Running.Operated.Artifacts == nil {
+	if h.kind.Running.Operator.Artifacts == nil {
 		return nil
 	}
-	all, err := h.kind.Running.Operated.Artifacts(job, plan, &jobs.Progress{})
+	all, err := h.kind.Running.Operator.Artifacts(job, plan, &jobs.Progress{})
 	if err != nil {
 		return nil // as is said when it starts
 	}

@@ -67,7 +67,7 @@ func partRules(all jobs.Kinds) []admissionregistrationv1.RuleWithOperations {
 }
 
 // wholes are the kinds that have parts, as owner references name them.
-func wholes(all jobs.Kinds) []schema.GroupKind {
+func parents(all jobs.Kinds) []schema.GroupKind {
 	var out []schema.GroupKind
 	for _, k := range serving.Grouped() {
 		out = append(out, k.GVK.GroupKind())
@@ -88,7 +88,7 @@ const (
 // isPart is true of an object that is a part, in CEL.
 func isPart(all jobs.Kinds) string {
 	var owners []string
-	for _, k := range wholes(all) {
+	for _, k := range parents(all) {
 		owners = append(owners, "o.kind == '"+k.Kind+"' && o.apiVersion.startsWith('"+k.Group+"/')")
 	}
 	of := []string{
@@ -174,7 +174,7 @@ func (h *jobHandler) keepPart(_ context.Context, req admission.Request) admissio
 	if err := json.Unmarshal(req.Object.Raw, &is.Object); err != nil {
 		return malformed(err)
 	}
-	whole := h.wholeOf(req.Kind.Group, &was)
+	whole := h.parentOf(req.Kind.Group, &was)
 	if whole == "" {
 		return admission.Allowed("")
 	}
@@ -191,11 +191,11 @@ func (h *jobHandler) keepPart(_ context.Context, req admission.Request) admissio
 	return answer(req, errs)
 }
 
-// wholeOf is what an object is a part of, in words; "" if it is none.
-func (h *jobHandler) wholeOf(group string, o *unstructured.Unstructured) string {
+// parentOf is what an object is a part of, in words; "" if it is none.
+func (h *jobHandler) parentOf(group string, o *unstructured.Unstructured) string {
 	owner := metav1.GetControllerOf(o)
 	if owner != nil &&
-		slices.Contains(wholes(h.kinds), schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()) {
+		slices.Contains(parents(h.kinds), schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()) {
 		return owner.Kind + " " + owner.Name
 	}
 	for _, k := range serving.Grouped() {

@@ -45,7 +45,7 @@ func (h *jobHandler) adopted(
 		return nil, nil
 	}
 	whole := h.kinds.Find(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
-	if whole == nil || whole.Running.Operated == nil || whole.Running.Operated.Child(h.kind.GVK()) == nil {
+	if whole == nil || whole.Running.Operator == nil || whole.Running.Operator.Child(h.kind.GVK()) == nil {
 		return nil, nil
 	}
 	if was != nil && metav1.IsControlledBy(was, &metav1.ObjectMeta{UID: owner.UID}) {

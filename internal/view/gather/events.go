@@ -24,7 +24,8 @@ const (
 func Unmade(reason string) bool {
 	return strings.HasPrefix(reason, FailedCreate) || reason == NameTaken ||
 		slices.ContainsFunc(kinds.All(), func(k jobs.Kind) bool {
-			return k.Running.Operated != nil && k.Running.Operated.Unmade != "" && k.Running.Operated.Unmade == reason
+			return k.Running.Operator != nil && k.Running.Operator.FailedCreateReason != "" &&
+				k.Running.Operator.FailedCreateReason == reason
 		})
 }
 

@@ -12,14 +12,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	leaderworkerset "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 	"github.com/mlbatch/mlbatch/internal/view"
 )
@@ -39,8 +40,8 @@ func OtherJob(kind view.Kind, o jobs.Object) *view.Other {
 		name := view.Ref{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}
 		message := strings.TrimPrefix(f.Finished.Message, name.String()+" failed: ")
 		x.Ended, x.Succeeded, x.Message, x.At = true, f.Finished.Success, message, o.GetCreationTimestamp().Time
-		if k.Running.Operated != nil {
-			if ended := k.Running.Operated.Told(o).Ended; !ended.IsZero() {
+		if k.Running.Operator != nil {
+			if ended := k.Running.Operator.StateOfStatus(o).Ended; !ended.IsZero() {
 				x.At = ended
 			}
 		}
@@ -97,17 +98,26 @@ type Set struct {
 	Object client.Object
 }
 
-// Sets are empty objects; a LeaderWorkerSet comes before the StatefulSet that it makes, which has
+// Sets are empty objects; one that consists of groups comes before the StatefulSet that it makes, which has
 // its name.
 func Sets() []Set {
-	return []Set{
-		{view.KindLeaderWorkerSet, &leaderworkerset.LeaderWorkerSet{}},
-		{view.KindStatefulSet, &appsv1.StatefulSet{}},
-		{view.KindReplicaSet, &appsv1.ReplicaSet{}},
-		{view.KindCronJob, &batchv1.CronJob{}},
-		{view.KindDaemonSet, &appsv1.DaemonSet{}},
+	var out []Set
+	for _, k := range serving.Grouped() {
+		out = append(out, Set{view.Kind(k.GVK.Kind), k.New()})
 	}
+	return append(out,
+		Set{view.KindStatefulSet, &appsv1.StatefulSet{}},
+		Set{view.KindReplicaSet, &appsv1.ReplicaSet{}},
+		Set{view.KindCronJob, &batchv1.CronJob{}},
+		Set{view.KindDaemonSet, &appsv1.DaemonSet{}},
+	)
 }
+
+// ListOfGroups is an empty list of objects that consist of groups of pods.
+func ListOfGroups(k *jobs.GroupedKind) (client.ObjectList, error) { return listOf(k.GVK) }
+
+// Grouped is the kind of objects that consist of groups of pods, as LeaderWorkerSets do; nil if k is none.
+func Grouped(k view.Kind) *jobs.GroupedKind { return serving.GroupedNamed(string(k)) }
 
 // IsSet reports whether objects of a kind make pods or Jobs, and are no jobs.
 func IsSet(k view.Kind) bool {
@@ -154,11 +164,13 @@ func WantedOf(pod *corev1.Pod) string {
 func Described(pod *corev1.Pod) bool { return pod.Annotations[podmeta.PodGroupKindAnnotation] != "" }
 
 // ListOf is an empty list of jobs of a kind.
-func ListOf(k *jobs.Kind) (client.ObjectList, error) {
-	made, err := scheme.New().New(k.ListGVK())
+func ListOf(k *jobs.Kind) (client.ObjectList, error) { return listOf(k.GVK()) }
+
+func listOf(gvk schema.GroupVersionKind) (client.ObjectList, error) {
+	made, err := scheme.New().New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 	list, is := made.(client.ObjectList)
 	if err != nil || !is {
-		return nil, fmt.Errorf("list %s: %w", strings.ToLower(k.GVK().Kind), err)
+		return nil, fmt.Errorf("list %s: %w", strings.ToLower(gvk.Kind), err)
 	}
 	return list, nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -17,20 +16,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	leaderworkerset "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
+	"github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // serverKinds are what makes pods that serve, each queued by itself or in groups: there is nothing
 // of them in a queue until the first pod is made.
 func serverKinds() map[view.Kind]schema.GroupVersionKind {
-	return map[view.Kind]schema.GroupVersionKind{
-		view.KindDeployment:      appsv1.SchemeGroupVersion.WithKind(string(view.KindDeployment)),
-		view.KindStatefulSet:     appsv1.SchemeGroupVersion.WithKind(string(view.KindStatefulSet)),
-		view.KindReplicaSet:      appsv1.SchemeGroupVersion.WithKind(string(view.KindReplicaSet)),
-		view.KindLeaderWorkerSet: leaderworkerset.GroupVersion.WithKind(string(view.KindLeaderWorkerSet)),
+	out := map[view.Kind]schema.GroupVersionKind{}
+	for _, k := range []view.Kind{view.KindDeployment, view.KindStatefulSet, view.KindReplicaSet} {
+		out[k] = appsv1.SchemeGroupVersion.WithKind(string(k))
 	}
+	for _, k := range serving.Grouped() {
+		out[view.Kind(k.GVK.Kind)] = k.GVK
+	}
+	return out
 }
 
 // Serves reports whether objects of a kind make pods that serve.
@@ -74,11 +75,14 @@ func (s *reading) podless(ctx context.Context, rows []view.Job) (out []view.Job,
 	for i := range rows {
 		there[view.Ref{Kind: rows[i].Kind, Namespace: rows[i].Namespace, Name: rows[i].Name}] = true
 	}
+	groups := serving.Grouped()
 	for i := range s.pods {
 		p := &s.pods[i]
 		kind, name := MadeBy(p)
 		there[view.Ref{Kind: kind, Namespace: p.Namespace, Name: name}] = true
-		there[view.Ref{Kind: view.KindLeaderWorkerSet, Namespace: p.Namespace, Name: p.Labels[leaderworkerset.NameLabel]}] = true
+		for _, k := range groups {
+			there[view.Ref{Kind: view.Kind(k.GVK.Kind), Namespace: p.Namespace, Name: p.Labels[k.NameLabel]}] = true
+		}
 	}
 	slices.SortFunc(s.servers, func(a, b server) int {
 		return cmp.Or(
@@ -183,14 +187,9 @@ func Copies(o client.Object) (int32, *corev1.PodTemplateSpec) {
 		return ptr.Deref(o.Spec.Replicas, 1), &o.Spec.Template
 	case *appsv1.ReplicaSet:
 		return ptr.Deref(o.Spec.Replicas, 1), &o.Spec.Template
-	case *leaderworkerset.LeaderWorkerSet:
-		return ptr.Deref(
-			o.Spec.Replicas,
-			1,
-		) * ptr.Deref(
-			o.Spec.LeaderWorkerTemplate.Size,
-			1,
-		), &o.Spec.LeaderWorkerTemplate.WorkerTemplate
+	}
+	if k := serving.GroupedOf(o); k != nil {
+		return k.Viewing.Pods(o)
 	}
 	return 0, nil
 }
@@ -211,12 +210,9 @@ func NotMade(o client.Object) string {
 				return c.Message
 			}
 		}
-	case *leaderworkerset.LeaderWorkerSet:
-		if c := apimeta.FindStatusCondition(o.Status.Conditions, leaderworkerset.Progressing); c != nil {
-			if why, is := strings.CutPrefix(c.Message, leaderworkerset.PodsNotMade); is {
-				return why
-			}
-		}
+	}
+	if k := serving.GroupedOf(o); k != nil {
+		return k.Viewing.NotMade(o)
 	}
 	return ""
 }
@@ -229,7 +225,7 @@ func failedOf(events []corev1.Event, o client.Object, kind view.Kind) string {
 		e := &events[i]
 		of := e.InvolvedObject
 		about := of.Kind == string(kind) ||
-			kind == view.KindLeaderWorkerSet && of.Kind == string(view.KindStatefulSet)
+			Grouped(kind) != nil && of.Kind == string(view.KindStatefulSet)
 		if about && of.Name == o.GetName() && Unmade(e.Reason) && !When(e).Before(o.GetCreationTimestamp().Time) &&
 			Later(e, last) {
 			last = e

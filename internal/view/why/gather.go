@@ -22,10 +22,10 @@ import (
 
 	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	leaderworkerset "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
 	podgroup "github.com/mlbatch/mlbatch/api/podgroup/v1alpha1"
 	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/kinds"
+	grouped "github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 	"github.com/mlbatch/mlbatch/internal/view"
 	"github.com/mlbatch/mlbatch/internal/view/gather"
 )
@@ -257,14 +257,15 @@ func servedAs(ctx context.Context, c client.Reader, kind string, o *metav1.Parti
 
 // serving are kinds of which no object is a job, but what it makes is.
 func serving() []schema.GroupVersionKind {
-	return []schema.GroupVersionKind{
-		appsv1.SchemeGroupVersion.WithKind(
-			"StatefulSet",
-		),
+	out := []schema.GroupVersionKind{
+		appsv1.SchemeGroupVersion.WithKind("StatefulSet"),
 		appsv1.SchemeGroupVersion.WithKind("ReplicaSet"),
 		batchv1.SchemeGroupVersion.WithKind("CronJob"),
-		{Group: "leaderworkerset.x-k8s.io", Version: "v1", Kind: "LeaderWorkerSet"},
 	}
+	for _, k := range grouped.Grouped() {
+		out = append(out, k.GVK)
+	}
+	return out
 }
 
 // MissingError says that nothing has the name that was asked for.
@@ -311,7 +312,7 @@ func IsWaiting(w *kueue.Workload) bool {
 // rest.
 func (p *JobObjects) findRecovery(ctx context.Context, c client.Reader) {
 	k := gather.KindOf(p.Asked.Kind)
-	if p.Other == nil || k == nil || k.Running.Operated == nil {
+	if p.Other == nil || k == nil || k.Running.Operator == nil {
 		return
 	}
 	var stored recovery.JobRecovery
@@ -478,11 +479,12 @@ func (p *JobObjects) findPods(ctx context.Context, c client.Reader) error {
 
 // owns reports whether a pod belongs to the job.
 func (p *JobObjects) owns(pod *corev1.Pod) bool {
+	groups := gather.Grouped(p.Asked.Kind)
 	switch {
 	case p.Asked.Kind == view.KindGroup:
 		return gather.GroupOf(pod) == p.Asked.Name
-	case p.Set != nil && p.Asked.Kind == view.KindLeaderWorkerSet:
-		return pod.Labels[leaderworkerset.NameLabel] == p.Asked.Name
+	case p.Set != nil && groups != nil:
+		return pod.Labels[groups.NameLabel] == p.Asked.Name
 	case p.Set != nil:
 		return metav1.IsControlledBy(pod, p.Set)
 	case p.AppWrapper != nil:

@@ -22,6 +22,9 @@ func ListOf(k view.Kind) (client.ObjectList, error) {
 	if job := gather.KindOf(k); job != nil {
 		return gather.ListOf(job)
 	}
+	if groups := gather.Grouped(k); groups != nil {
+		return gather.ListOfGroups(groups)
+	}
 	switch k {
 	case view.KindWorkload:
 		return &kueue.WorkloadList{}, nil

@@ -13,9 +13,9 @@ import (
 	jobset "github.com/mlbatch/mlbatch/api/jobset/v1alpha2"
 	kubeflow "github.com/mlbatch/mlbatch/api/kubeflow/v1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	leaderworkerset "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
 	ray "github.com/mlbatch/mlbatch/api/ray/v1"
 	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
+	grouped "github.com/mlbatch/mlbatch/internal/kube/jobs/serving"
 )
 
 // Member is a pod in its place in the job.
@@ -59,7 +59,7 @@ func Members(w *kueue.Workload, pods []corev1.Pod) []Member {
 		}
 		next = m.Index + 1
 		end = max(end, offset+next, before+count)
-		if m.Rank = offset + m.Index; m.Pod.Labels[leaderworkerset.WorkerIndexLabel] != "" {
+		if m.Rank = offset + m.Index; grouped.GroupedPod(m.Pod.Labels) != nil {
 			m.Rank = m.Index // which counts the leader, too
 		}
 	}
@@ -74,7 +74,7 @@ func memberRole(w *kueue.Workload, p *corev1.Pod) string {
 		}
 	}
 	role := p.Labels[kueue.PodSetLabel]
-	hashed := p.Labels[kueue.PodGroupNameLabel] != "" && p.Labels[leaderworkerset.WorkerIndexLabel] == ""
+	hashed := p.Labels[kueue.PodGroupNameLabel] != "" && grouped.GroupedPod(p.Labels) == nil
 	if role == string(kueue.DefaultPodSetName) || hashed || w != nil && len(w.Spec.PodSets) == 1 {
 		return "" // no name that anybody gave it, or none that is needed
 	}
@@ -99,9 +99,11 @@ func memberIndex(w *kueue.Workload, p *corev1.Pod) int {
 		}
 		return job*each + max(completion, 0)
 	}
-	for _, key := range []string{
-		recovery.IndexLabel, batchv1.JobCompletionIndexAnnotation, kubeflow.ReplicaIndexLabel, leaderworkerset.WorkerIndexLabel, kueue.PodGroupPodIndexLabel, appsv1.PodIndexLabel,
-	} {
+	keys := []string{recovery.IndexLabel, batchv1.JobCompletionIndexAnnotation, kubeflow.ReplicaIndexLabel}
+	if groups := grouped.GroupedPod(p.Labels); groups != nil {
+		keys = append(keys, groups.PodIndexLabel)
+	}
+	for _, key := range append(keys, kueue.PodGroupPodIndexLabel, appsv1.PodIndexLabel) {
 		if n := number(key); n >= 0 {
 			return n
 		}

@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	leaderworkerset "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
 	"github.com/mlbatch/mlbatch/internal/view"
 	"github.com/mlbatch/mlbatch/internal/view/gather"
 	"github.com/mlbatch/mlbatch/internal/words"
@@ -42,14 +41,15 @@ func (p *JobObjects) servesQueued() bool {
 		(p.Root().GetLabels()[kueue.QueueNameLabel] != "" || p.Team && len(p.Pods) == 0)
 }
 
-// makersOfServers adds what makes the pods of a Deployment or LeaderWorkerSet in its stead: there
+// makersOfServers adds what makes the pods of a Deployment, or of groups, in its stead: there
 // Kubernetes tells what could not be made.
 func (p *JobObjects) makersOfServers(ctx context.Context, c client.Reader, out map[string]bool) error {
 	kind := view.KindStatefulSet
 	if p.Deployment != nil {
 		kind = view.KindReplicaSet
 	}
-	if p.Deployment == nil && p.Asked.Kind != view.KindLeaderWorkerSet {
+	groups := gather.Grouped(p.Asked.Kind)
+	if p.Deployment == nil && groups == nil {
 		return nil
 	}
 	var list metav1.PartialObjectMetadataList
@@ -60,7 +60,7 @@ func (p *JobObjects) makersOfServers(ctx context.Context, c client.Reader, out m
 	for i := range list.Items {
 		o := &list.Items[i]
 		if metav1.IsControlledBy(o, p.Root()) ||
-			kind == view.KindStatefulSet && o.Labels[leaderworkerset.NameLabel] == p.Asked.Name {
+			groups != nil && o.Labels[groups.NameLabel] == p.Asked.Name {
 			out[string(kind)+"/"+o.Name] = true
 		}
 	}

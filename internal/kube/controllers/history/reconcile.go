@@ -326,7 +326,7 @@ func (r *reconciler) trouble(ctx context.Context) func(*corev1.Pod) core.NodeTro
 func (r *reconciler) remembered(ctx context.Context, k *jobs.Kind, o jobs.Object) *recovery.Recovery {
 	var stored recovery.JobRecovery
 	name := types.NamespacedName{Namespace: o.GetNamespace(), Name: string(o.GetUID())}
-	if k.Running.Operated == nil || r.Live.Get(ctx, name, &stored) != nil {
+	if k.Running.Operator == nil || r.Live.Get(ctx, name, &stored) != nil {
 		return nil
 	}
 	return stored.Of(o)

@@ -108,7 +108,7 @@ func kindWorld(t *testing.T, k jobs.Kind, objects ...client.Object) *world {
 		Live:     c,
 		Recorder: events.NewFakeRecorder(1000),
 		Clock:    clock,
-		Wholes:   kinds.All().Wholes(),
+		Parents:  kinds.All().Parents(),
 		Kinds:    kinds.All(),
 		Managed:  func(string, string) bool { return true },
 		Ended:    func(*kueue.Workload) {},
@@ -497,14 +497,14 @@ func (w *world) edited(before jobs.Object) {
 		strings.Contains(is, `"image":"old"`) {
 		w.Errorf("it is queued as it was: %s", is)
 	}
-	if w.kind.Running.Operated == nil {
+	if w.kind.Running.Operator == nil {
 		return
 	}
-	was, err := w.kind.Running.Operated.Compile(before)
+	was, err := w.kind.Running.Operator.Compile(before)
 	if err != nil {
 		w.Fatal(err)
 	}
-	p, err := w.kind.Running.Operated.Compile(w.job())
+	p, err := w.kind.Running.Operator.Compile(w.job())
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -513,7 +513,7 @@ func (w *world) edited(before jobs.Object) {
 		if p.MakeOf(role.Name) == nil {
 			continue // its pods go when it is held
 		}
-		made, err := p.Child(w.job(), w.kind.GVK(), m, &podplan.Memory{}, nil)
+		made, err := p.Child(w.job(), w.kind.GVK(), m, &podplan.RetryState{}, nil)
 		if err != nil {
 			w.Fatal(err)
 		}

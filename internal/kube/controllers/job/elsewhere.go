@@ -23,10 +23,10 @@ func (r *reconciler) add(
 	if k.Queueing.Mode == jobs.Queue {
 		return k.Running.Injection.Add, nil
 	}
-	if k.Running.Operated == nil {
+	if k.Running.Operator == nil {
 		return nil, nil //nolint:nilnil // as above
 	}
-	other, err := foreign.Find(ctx, r.opts.Client, k.Running.Operated.Others...)
+	other, err := foreign.Find(ctx, r.opts.Client, k.Running.Operator.Others...)
 	if err != nil || other == "" {
 		return nil, err
 	}

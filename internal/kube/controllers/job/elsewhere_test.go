@@ -127,7 +127,7 @@ func newElsewhere(t *testing.T, mode jobs.Mode, objects ...client.Object) elsewh
 		Live:     c,
 		Recorder: events.NewFakeRecorder(100),
 		Clock:    clocktesting.NewFakePassiveClock(now),
-		Wholes:   all.Wholes(),
+		Parents:  all.Parents(),
 		Managed:  func(string, string) bool { return true },
 		Ended:    func(*kueue.Workload) {},
 		Told:     func(*kueue.Workload, workloadlifecycle.Event) {},

@@ -36,7 +36,7 @@ func TestNamesOfOthersAreTold(t *testing.T) {
 		"TrainJob":   {"JobSet x"},
 	}
 	for _, k := range kinds.All() {
-		if k.Running.Operated == nil {
+		if k.Running.Operator == nil {
 			continue
 		}
 		kind := k.GVK().Kind

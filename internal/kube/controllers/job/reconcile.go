@@ -52,9 +52,9 @@ type Options struct {
 	// Managed reports whether objects of a kind are jobs of their own, so that
 	// what they control is not.
 	Managed func(apiVersion, kind string) bool
-	// Wholes are the kinds that say themselves what their parts are; the parts of
+	// Parents are the kinds that say themselves what their parts are; the parts of
 	// others are believed.
-	Wholes map[schema.GroupVersionKind]jobs.Whole
+	Parents map[schema.GroupVersionKind]jobs.Parent
 	// Ended is told of every Workload whose end was written.
 	Ended func(*kueue.Workload)
 	// Lifecycle are the settings of what follows a reservation.

@@ -57,7 +57,7 @@ func newBench(t *testing.T, change func(*Options), objects ...client.Object) ben
 	opts := Options{
 		Client: c, Live: c, Recorder: told, Clock: clocktesting.NewFakePassiveClock(now),
 		Managed: func(_, kind string) bool { return kind == "Job" || kind == aw.AppWrapperKind },
-		Wholes: map[schema.GroupVersionKind]jobs.Whole{
+		Parents: map[schema.GroupVersionKind]jobs.Parent{
 			batchjob.Adapter{}.GVK(): batchjob.Adapter{}, appwrapper.Adapter{}.GVK(): appwrapper.Adapter{},
 		},
 		Ended: func(*kueue.Workload) {}, Told: func(*kueue.Workload, workloadlifecycle.Event) {},

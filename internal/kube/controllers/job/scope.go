@@ -131,7 +131,7 @@ func (r *reconciler) own(
 	part metav1.Object,
 	gvk schema.GroupVersionKind,
 ) (bool, error) {
-	whole, keepsRecord := r.opts.Wholes[kind]
+	whole, keepsRecord := r.opts.Parents[kind]
 	o, typed := owner.(jobs.Object)
 	if !keepsRecord || !typed {
 		return true, nil

@@ -163,10 +163,10 @@ type thing struct {
 // role, and what it has beside them.
 func (r *reconciler) needed(s *facts) (out []thing) {
 	k := r.kind
-	if k == nil || k.Running.Operated == nil || !k.RunHere() {
+	if k == nil || k.Running.Operator == nil || !k.RunHere() {
 		return nil
 	}
-	plan, err := k.Running.Operated.Compile(s.job)
+	plan, err := k.Running.Operator.Compile(s.job)
 	if err != nil {
 		return nil // its operator tells of it
 	}
@@ -179,10 +179,10 @@ func (r *reconciler) needed(s *facts) (out []thing) {
 			out = append(out, thing{gvk, role.Expand(role.Member, 0)})
 		}
 	}
-	if k.Running.Operated.Artifacts == nil {
+	if k.Running.Operator.Artifacts == nil {
 		return out
 	}
-	artifacts, err := k.Running.Operated.Artifacts(s.job, plan, &jobs.Progress{Now: s.now})
+	artifacts, err := k.Running.Operator.Artifacts(s.job, plan, &jobs.Progress{Now: s.now})
 	if err != nil {
 		return out // its operator tells of it
 	}
@@ -202,10 +202,10 @@ func (r *reconciler) memberKind(plan *jobs.Plan, role *podplan.Role) (schema.Gro
 	if makes == nil {
 		return corev1.SchemeGroupVersion.WithKind("Pod"), true
 	}
-	if all := r.kind.Running.Operated.Children; len(all) == 1 {
+	if all := r.kind.Running.Operator.Children; len(all) == 1 {
 		return all[0].GVK, true
 	}
-	o, err := makes(podplan.Member{Role: role.Name}, &podplan.Memory{}, nil)
+	o, err := makes(podplan.Member{Role: role.Name}, &podplan.RetryState{}, nil)
 	if err != nil {
 		return schema.GroupVersionKind{}, false
 	}

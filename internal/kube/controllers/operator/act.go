@@ -44,7 +44,7 @@ var errTaken = errors.New("the name is taken")
 var errOvertaken = errors.New("it was changed meanwhile")
 
 // note writes what is to be remembered, and then the status that follows.
-func (r *reconciler) note(ctx context.Context, l *look, m *podplan.Memory) (reconcile.Result, error) {
+func (r *reconciler) note(ctx context.Context, l *look, m *podplan.RetryState) (reconcile.Result, error) {
 	if m.Started.IsZero() && !l.kept.Started.IsZero() {
 		// From here on everybody believes that no pod is left, and the cache may be old.
 		left, err := r.left(ctx, l.job)
@@ -69,7 +69,7 @@ func (r *reconciler) note(ctx context.Context, l *look, m *podplan.Memory) (reco
 }
 
 // tell has the status of a job say what is remembered of it, and reports whether that changed the job.
-func (r *reconciler) tell(ctx context.Context, l *look, m *podplan.Memory) (changed bool, err error) {
+func (r *reconciler) tell(ctx context.Context, l *look, m *podplan.RetryState) (changed bool, err error) {
 	if equality.Semantic.DeepEqual(l.job, r.projected(l, m)) {
 		r.said(l, l.job)
 		return false, nil
@@ -98,15 +98,15 @@ func (r *reconciler) left(ctx context.Context, job jobs.Object) (bool, error) {
 
 // write writes the status of a job, on condition that it is as it was read. Fields of ours that a
 // definition of others does not have are not missed.
-func (r *reconciler) write(ctx context.Context, l *look, m *podplan.Memory) error {
+func (r *reconciler) write(ctx context.Context, l *look, m *podplan.RetryState) error {
 	r.counted.Set(client.ObjectKeyFromObject(l.job), l.now)
 	next := r.projected(l, m)
 	if err := r.Client.Status().Update(ctx, next); err != nil {
 		return err
 	}
 	r.said(l, next)
-	if r.kind.Running.Operated.Tells != nil {
-		r.tellChange(r.kind.Running.Operated.Tells(l.job, next), next)
+	if r.kind.Running.Operator.StatusEvents != nil {
+		r.tellChange(r.kind.Running.Operator.StatusEvents(l.job, next), next)
 	}
 	return nil
 }
@@ -122,19 +122,19 @@ func (r *reconciler) tellChange(all []jobs.Event, job jobs.Object) {
 	}
 }
 
-func (r *reconciler) projected(l *look, m *podplan.Memory) jobs.Object {
+func (r *reconciler) projected(l *look, m *podplan.RetryState) jobs.Object {
 	s := l.standing(m)
-	return r.kind.Running.Operated.Project(l.job, l.plan, &s)
+	return r.kind.Running.Operator.Project(l.job, l.plan, &s)
 }
 
 // standing is how far the job is.
-func (l *look) standing(m *podplan.Memory) jobs.Progress {
+func (l *look) standing(m *podplan.RetryState) jobs.Progress {
 	s := jobs.Progress{
-		NotMade: l.notMade,
-		Memory:  *m,
-		Counts:  l.plan.Count(l.seen, m),
-		Now:     l.now,
-		Answers: l.answers,
+		NotMade:    l.notMade,
+		RetryState: *m,
+		Counts:     l.plan.Count(l.seen, m),
+		Now:        l.now,
+		Answers:    l.answers,
 	}
 	s.Suspended = l.plan.Suspended && m.Started.IsZero() && m.Outcome == podplan.Open
 	s.Ready = m.Outcome == podplan.Open && !m.Started.IsZero() && l.plan.AllReady(s.Counts)
@@ -179,8 +179,11 @@ func (r *reconciler) do(ctx context.Context, l *look, s *podplan.Actions) (recon
 	}
 	again, err := r.begin(ctx, l, s)
 	if err != nil {
-		if next := r.projected(l, &s.Memory); l.notMade != "" && !equality.Semantic.DeepEqual(l.job, next) {
-			return result, errors.Join(err, r.write(ctx, l, &s.Memory)) // kinds that have a condition for it say so
+		if next := r.projected(l, &s.RetryState); l.notMade != "" && !equality.Semantic.DeepEqual(l.job, next) {
+			return result, errors.Join(
+				err,
+				r.write(ctx, l, &s.RetryState),
+			) // kinds that have a condition for it say so
 		}
 		return result, err
 	}
@@ -190,13 +193,13 @@ func (r *reconciler) do(ctx context.Context, l *look, s *podplan.Actions) (recon
 	if err := r.services(ctx, l, s); err != nil {
 		return result, err
 	}
-	if next := r.projected(l, &s.Memory); !equality.Semantic.DeepEqual(l.job, next) {
+	if next := r.projected(l, &s.RetryState); !equality.Semantic.DeepEqual(l.job, next) {
 		age := ago(r.counted.Get(client.ObjectKeyFromObject(l.job)), l.now)
 		if age < countsPause {
 			soon(countsPause - age)
 			return result, nil
 		}
-		return result, r.write(ctx, l, &s.Memory)
+		return result, r.write(ctx, l, &s.RetryState)
 	}
 	return result, nil
 }
@@ -271,10 +274,10 @@ func (r *reconciler) begin(
 	l *look,
 	s *podplan.Actions,
 ) (again time.Duration, err error) {
-	if l.held != "" || l.plan.Suspended || s.Memory.Outcome != podplan.Open && !l.plan.Trims {
+	if l.held != "" || l.plan.Suspended || s.RetryState.Outcome != podplan.Open && !l.plan.Trims {
 		return 0, nil
 	}
-	if s.Memory.Outcome != podplan.Open {
+	if s.RetryState.Outcome != podplan.Open {
 		return 0, r.release(ctx, l, s)
 	}
 	if len(s.Create) > 0 {
@@ -315,7 +318,7 @@ func (r *reconciler) create(
 		if l.awaited[l.name(x)] {
 			continue
 		}
-		m, err := r.made(l, x, &s.Memory)
+		m, err := r.made(l, x, &s.RetryState)
 		if errors.Is(err, jobs.ErrOutgrown) {
 			return 0, err
 		}
@@ -356,7 +359,7 @@ func (r *reconciler) create(
 
 // unmadeReason is the reason of events that tell that a member could not be made.
 func (r *reconciler) unmadeReason(m *member) string {
-	return cmp.Or(r.kind.Running.Operated.Unmade, notCreated+m.called())
+	return cmp.Or(r.kind.Running.Operator.FailedCreateReason, notCreated+m.called())
 }
 
 // notMade tells a job why something of it could not be made, as an event and, by its kind, in its
@@ -368,14 +371,14 @@ func (r *reconciler) notMade(l *look, reason, why string) {
 }
 
 // made returns a member as it is to run.
-func (r *reconciler) made(l *look, x podplan.Member, m *podplan.Memory) (member, error) {
+func (r *reconciler) made(l *look, x podplan.Member, m *podplan.RetryState) (member, error) {
 	if l.plan.MakeOf(x.Role) != nil {
 		o, err := l.plan.Child(l.job, r.kind.GVK(), x, m, l.infos)
 		if err != nil {
 			return member{}, err
 		}
 		gvk, err := apiutil.GVKForObject(o, r.Client.Scheme())
-		kind := r.kind.Running.Operated.Child(gvk)
+		kind := r.kind.Running.Operator.Child(gvk)
 		if err == nil && kind == nil {
 			err = fmt.Errorf("role %s is of kind %s, which is none of its children", x.Role, gvk.Kind)
 		}
@@ -487,7 +490,7 @@ func (r *reconciler) makeServices(ctx context.Context, l *look, s *podplan.Actio
 // go.
 func (l *look) servicesOf(s *podplan.Actions) (wanted map[string]podplan.Member, gone []string) {
 	switch {
-	case s.Memory.Outcome != podplan.Open:
+	case s.RetryState.Outcome != podplan.Open:
 		for _, i := range s.Delete {
 			gone = append(gone, l.members[i].GetName())
 		}

@@ -39,7 +39,7 @@ func (r *reconciler) artifacts(
 	l *look,
 	s *podplan.Actions,
 ) (again time.Duration, ready bool, err error) {
-	all, err := r.wanted(l, &s.Memory)
+	all, err := r.wanted(l, &s.RetryState)
 	begins := len(s.Create)+len(s.Release) > 0
 	if err != nil {
 		r.event(l.job, corev1.EventTypeWarning, "InvalidJob", err.Error())
@@ -79,12 +79,12 @@ func (r *reconciler) artifacts(
 }
 
 // wanted are the artifacts of a job.
-func (r *reconciler) wanted(l *look, m *podplan.Memory) ([]jobs.Artifact, error) {
-	if r.kind.Running.Operated.Artifacts == nil {
+func (r *reconciler) wanted(l *look, m *podplan.RetryState) ([]jobs.Artifact, error) {
+	if r.kind.Running.Operator.Artifacts == nil {
 		return nil, nil
 	}
 	s := l.standing(m)
-	all, err := r.kind.Running.Operated.Artifacts(l.job, l.plan, &s)
+	all, err := r.kind.Running.Operator.Artifacts(l.job, l.plan, &s)
 	for i := range all {
 		o := all[i].Object
 		o.SetNamespace(l.job.GetNamespace())

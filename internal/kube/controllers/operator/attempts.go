@@ -29,7 +29,7 @@ type ranPod struct {
 
 // ended are the attempts of a job once what is to be remembered is m: pods failed that are made anew, all of
 // them or some. They are noted in the write that remembers the failure.
-func (r *reconciler) ended(ctx context.Context, l *look, m *podplan.Memory) (history.Attempts, error) {
+func (r *reconciler) ended(ctx context.Context, l *look, m *podplan.RetryState) (history.Attempts, error) {
 	all := m.Attempt > l.kept.Attempt
 	if m.Rounds.Over > l.kept.Rounds.Over && l.left != nil {
 		return r.endedInPlace(ctx, l, m)

@@ -260,9 +260,9 @@ func TestCallsChange(t *testing.T) {
 	expect(t, "it is done there, too", posts.Load(), int64(2))
 }
 
-// TestFarewell: when a job is deleted, what goes on without it is told so, again if it does not
+// TestPostDeleteCalls: when a job is deleted, what goes on without it is told so, again if it does not
 // answer, and never if the job is still there.
-func TestFarewell(t *testing.T) {
+func TestPostDeleteCalls(t *testing.T) {
 	told := make(chan string, 100)
 	broken := true
 	p := newPhone(t, func(w http.ResponseWriter, r *http.Request) {

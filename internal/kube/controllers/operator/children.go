@@ -22,8 +22,8 @@ func (r *reconciler) children(
 	from client.Reader,
 	mine []client.ListOption,
 ) error {
-	for i := range r.kind.Running.Operated.Children {
-		kind := &r.kind.Running.Operated.Children[i]
+	for i := range r.kind.Running.Operator.Children {
+		kind := &r.kind.Running.Operator.Children[i]
 		gvk := kind.GVK
 		gvk.Kind += "List"
 		made, err := r.Client.Scheme().New(gvk)
@@ -66,7 +66,7 @@ func (r *reconciler) release(ctx context.Context, l *look, s *podplan.Actions) e
 	}
 	var changed []member
 	for i, m := range l.members {
-		next, err := r.next(l, i, held[i], &s.Memory)
+		next, err := r.next(l, i, held[i], &s.RetryState)
 		if err != nil {
 			return err
 		}
@@ -87,7 +87,7 @@ func (r *reconciler) release(ctx context.Context, l *look, s *podplan.Actions) e
 }
 
 // next is a child as it is to be; nil is as it is.
-func (r *reconciler) next(l *look, i int, held bool, m *podplan.Memory) (jobs.Object, error) {
+func (r *reconciler) next(l *look, i int, held bool, m *podplan.RetryState) (jobs.Object, error) {
 	c, seen := l.members[i], &l.seen[i]
 	is, _ := c.Object.(jobs.Object)
 	change := func(k *jobs.ChildKind) func(is, wanted jobs.Object) jobs.Object { return k.Adjust }

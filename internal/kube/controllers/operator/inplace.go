@@ -52,7 +52,7 @@ func (x *leaver) told() string {
 
 // listen takes in which rounds the pods of members say that they are in.
 func (r *reconciler) listen(ctx context.Context, l *look) error {
-	keys := r.kind.Running.Operated.Rounds
+	keys := r.kind.Running.Operator.Rounds
 	if l.plan.InPlace == nil || keys == nil || l.plan.Suspended || l.kept.Outcome != podplan.Open {
 		return nil
 	}
@@ -144,7 +144,7 @@ func whyLeft(p *corev1.Pod) string {
 }
 
 // endedInPlace are the attempts of a job whose pods are told to begin anew in place.
-func (r *reconciler) endedInPlace(ctx context.Context, l *look, m *podplan.Memory) (history.Attempts, error) {
+func (r *reconciler) endedInPlace(ctx context.Context, l *look, m *podplan.RetryState) (history.Attempts, error) {
 	a := history.Attempt{
 		Start:         metav1.NewTime(l.kept.Started),
 		RestartedPods: l.left.stay,
@@ -174,7 +174,7 @@ func (r *reconciler) endedInPlace(ctx context.Context, l *look, m *podplan.Memor
 }
 
 // whyAll is why all pods of a job are made anew though none of its members failed, as a code and in words.
-func (l *look) whyAll(m *podplan.Memory) (reason, message string) {
+func (l *look) whyAll(m *podplan.RetryState) (reason, message string) {
 	switch before := &l.kept.Rounds; {
 	case l.plan.InPlace == nil || !before.Begun:
 	case !before.Since.IsZero() && m.Rounds.Failures > before.Failures:
@@ -187,7 +187,7 @@ func (l *look) whyAll(m *podplan.Memory) (reason, message string) {
 }
 
 // tellRounds tells by events what follows for pods that restart in place.
-func (r *reconciler) tellRounds(l *look, m *podplan.Memory) {
+func (r *reconciler) tellRounds(l *look, m *podplan.RetryState) {
 	if l.plan.InPlace == nil {
 		return
 	}

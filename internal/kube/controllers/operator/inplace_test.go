@@ -218,7 +218,7 @@ func TestPodsRestartInPlace(t *testing.T) {
 		queue := workqueue.NewTypedRateLimitingQueue(
 			workqueue.DefaultTypedControllerRateLimiter[reconcile.Request](),
 		)
-		w.r.inRounds(w.r.kind.Running.Operated.Rounds).
+		w.r.inRounds(w.r.kind.Running.Operator.Rounds).
 			Update(t.Context(), event.UpdateEvent{ObjectOld: was, ObjectNew: failed}, queue)
 		if queue.Len() != 1 {
 			t.Error("its JobSet is not looked at")

@@ -25,7 +25,7 @@ type look struct {
 	job  jobs.Object
 	plan *jobs.Plan
 	// kept is what is remembered of it, and said whether its status says so; rebuilt: it is not stored.
-	kept          podplan.Memory
+	kept          podplan.RetryState
 	attempts      history.Attempts // that are remembered with it
 	said, rebuilt bool
 	// behind: the cache shows an older status than was written.
@@ -75,7 +75,7 @@ func (r *reconciler) look(ctx context.Context, name types.NamespacedName) (*look
 	if l.job.GetDeletionTimestamp() != nil || !r.kind.Ours(l.job) {
 		return nil, false, nil
 	}
-	plan, err := r.kind.Running.Operated.Compile(l.job)
+	plan, err := r.kind.Running.Operator.Compile(l.job)
 	if errors.Is(err, jobs.ErrIncomplete) && !r.kind.Queueing.Suspended(l.job) {
 		return nil, false, nil // it is looked at again when that is written
 	}

@@ -22,7 +22,7 @@ type kept struct {
 	uid types.UID // of the job
 	// version of the object; "" if there is none.
 	version string
-	memory  podplan.Memory
+	memory  podplan.RetryState
 	// attempts that failed and were followed by others within one admission.
 	attempts history.Attempts
 	// said: the job's status says what follows from it. Until then nothing else is done: who gives back
@@ -55,11 +55,11 @@ func (r *reconciler) recall(ctx context.Context, l *look) error {
 	carried := stored.Annotations[recovery.CarriedAnnotation]
 	switch {
 	case own == nil:
-		is.memory = r.kind.Running.Operated.Rebuilt(l.job, l.objects(), l.seen)
-		l.rebuilt = !reflect.DeepEqual(is.memory, podplan.Memory{})
+		is.memory = r.kind.Running.Operator.Rebuilt(l.job, l.objects(), l.seen)
+		l.rebuilt = !reflect.DeepEqual(is.memory, podplan.RetryState{})
 		is.said = !l.rebuilt
 	case carried != "" && carried != l.job.GetResourceVersion():
-		is.memory = jobs.CaughtUp(jobs.Remembered(own), r.kind.Running.Operated.Rebuilt(l.job, l.objects(), l.seen))
+		is.memory = jobs.CaughtUp(jobs.Remembered(own), r.kind.Running.Operator.Rebuilt(l.job, l.objects(), l.seen))
 		l.rebuilt = true
 	default:
 		is.memory = jobs.Remembered(own)
@@ -79,7 +79,7 @@ func (l *look) objects() []metav1.Object {
 }
 
 // remember stores what is to be remembered of a job, on condition that it is as it was read.
-func (r *reconciler) remember(ctx context.Context, l *look, m *podplan.Memory) error {
+func (r *reconciler) remember(ctx context.Context, l *look, m *podplan.RetryState) error {
 	key := client.ObjectKeyFromObject(l.job)
 	is := r.kept.Get(key)
 	o := &recovery.JobRecovery{

@@ -1,5 +1,5 @@
 // Package operator runs jobs whose pods mlbatch makes itself: those of kinds with
-// jobs.Operated. For one job it looks at its object, its admission and its pods, lets
+// jobs.Operator. For one job it looks at its object, its admission and its pods, lets
 // its plan say what comes next (podplan.Next), and does it. What has to be remembered is
 // in a JobRecovery and is written before anything is done because of it, and so is the
 // status that follows from it; all else is seen anew each time, so that a controller that
@@ -107,27 +107,27 @@ type reconciler struct {
 	exits exits
 }
 
-// SetupWithManager starts a controller for a kind with Operated. The cache must have
+// SetupWithManager starts a controller for a kind with an Operator. The cache must have
 // Index of members and services, foreign.Index and admission.JobIndex.
 func SetupWithManager(mgr ctrl.Manager, kind jobs.Kind, opts Options) error {
 	r := &reconciler{Options: opts, kind: &kind}
 	service := &metav1.PartialObjectMetadata{}
 	service.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Service"))
 	b := ctrl.NewControllerManagedBy(mgr)
-	for i := range kind.Running.Operated.Children {
-		b = b.Owns(kind.Running.Operated.Children[i].New())
+	for i := range kind.Running.Operator.Children {
+		b = b.Owns(kind.Running.Operator.Children[i].New())
 	}
-	if keys := kind.Running.Operated.Rounds; keys != nil {
+	if keys := kind.Running.Operator.Rounds; keys != nil {
 		b = b.Watches(&corev1.Pod{}, r.inRounds(keys))
 	}
-	if kind.Running.Operated.Calls != nil {
+	if kind.Running.Operator.Calls != nil {
 		r.calls = newCalls(opts.Client, opts.Live, opts.CallProxy, opts.Clock)
 		if err := mgr.Add(r.calls); err != nil {
 			return fmt.Errorf("ask pods of jobs: %w", err)
 		}
 		b = b.WatchesRawSource(source.Channel(r.calls.woken, &handler.EnqueueRequestForObject{}))
 	}
-	return foreign.Watch(b, opts.Client, r.all, kind.Running.Operated.Others...).
+	return foreign.Watch(b, opts.Client, r.all, kind.Running.Operator.Others...).
 		Named("operator-"+kind.GVK().Kind).
 		For(kind.New()).
 		Owns(&corev1.Pod{}, builder.WithPredicates(controlledBy(kind.GVK()))).
@@ -166,12 +166,12 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		if !ours {
 			r.forget(req.NamespacedName)
 		}
-		if err == nil && r.kind.Running.Operated.Sweep != nil {
+		if err == nil && r.kind.Running.Operator.Finalization != nil {
 			return r.sweep(ctx, req.NamespacedName)
 		}
 		return reconcile.Result{}, err
 	}
-	if other, err := foreign.Find(ctx, r.Client, r.kind.Running.Operated.Others...); err != nil || other != "" {
+	if other, err := foreign.Find(ctx, r.Client, r.kind.Running.Operator.Others...); err != nil || other != "" {
 		r.standBack(look, other)
 		return reconcile.Result{}, err
 	}
@@ -212,7 +212,7 @@ func (r *reconciler) advance(ctx context.Context, l *look) (reconcile.Result, er
 	case step.Remove:
 		return reconcile.Result{}, r.remove(ctx, l.job)
 	case step.Changed:
-		return r.note(ctx, l, &step.Memory)
+		return r.note(ctx, l, &step.RetryState)
 	default:
 		return r.do(ctx, l, &step)
 	}
@@ -260,12 +260,12 @@ func (r *reconciler) ask(l *look) {
 	l.answers = r.calls.answers(l.job)
 	s := l.standing(&l.kept)
 	var farewell []jobs.Call
-	if f := r.kind.Running.Operated.Farewell; f != nil {
+	if f := r.kind.Running.Operator.PostDeleteCalls; f != nil {
 		farewell = f(l.job, &s)
 	}
-	r.calls.want(l.job, r.kind.Running.Operated.Calls(l.job, l.plan, &s), farewell)
-	if r.kind.Running.Operated.Hear != nil {
-		l.seen, l.again = r.kind.Running.Operated.Hear(l.job, l.plan, l.seen, &s)
+	r.calls.want(l.job, r.kind.Running.Operator.Calls(l.job, l.plan, &s), farewell)
+	if r.kind.Running.Operator.Observe != nil {
+		l.seen, l.again = r.kind.Running.Operator.Observe(l.job, l.plan, l.seen, &s)
 	}
 }
 

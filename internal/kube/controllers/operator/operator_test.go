@@ -95,7 +95,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 			&corev1.Service{},
 			Index,
 			IndexOwned,
-		).WithIndex(&batchv1.Job{}, Index, IndexOwned).WithIndex(&corev1.Pod{}, foreign.Index, foreign.IndexImages(toy.Kind().Running.Operated.Others)).
+		).WithIndex(&batchv1.Job{}, Index, IndexOwned).WithIndex(&corev1.Pod{}, foreign.Index, foreign.IndexImages(toy.Kind().Running.Operator.Others)).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 				if err := ask("create", o); err != nil {
@@ -755,7 +755,7 @@ func TestLeftAlone(t *testing.T) {
 	b.run()
 	expect(t, "pods of a job that is being deleted", b.podNames(), []string(nil))
 	b = newBench(t, aToy("lab"))
-	b.r.kind.Running.Operated = &jobs.Operated{
+	b.r.kind.Running.Operator = &jobs.Operator{
 		Compile: func(jobs.Object) (*jobs.Plan, error) { return nil, errors.New("no role") },
 	}
 	b.run()
@@ -815,9 +815,9 @@ func TestAnotherOperatorRuns(t *testing.T) {
 func TestUnintelligibleJobIsStopped(t *testing.T) {
 	b := newBench(t, aToy("lab"))
 	b.run()
-	operated := *b.r.kind.Running.Operated
+	operated := *b.r.kind.Running.Operator
 	operated.Compile = func(jobs.Object) (*jobs.Plan, error) { return nil, errors.New("no role") }
-	b.r.kind.Running.Operated = &operated
+	b.r.kind.Running.Operator = &operated
 	b.run()
 	expect(t, "pods while it may run", b.podNames(), three)
 	x := b.toy("lab")

@@ -71,8 +71,8 @@ func TestPolicyOfAJobThatRunsByAPlan(t *testing.T) {
 				},
 			)
 			b.r.kind.Running.Retries = c.takes
-			compile := b.r.kind.Running.Operated.Compile
-			b.r.kind.Running.Operated.Compile = func(o jobs.Object) (*jobs.Plan, error) {
+			compile := b.r.kind.Running.Operator.Compile
+			b.r.kind.Running.Operator.Compile = func(o jobs.Object) (*jobs.Plan, error) {
 				p, err := compile(o)
 				if p != nil {
 					p.Own = c.own
@@ -174,8 +174,8 @@ func TestJobsThatFailForTheirNodesCostNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, aToy("lab", ofJobs))
 			b.r.kind.Running.Retries = true
-			compile := b.r.kind.Running.Operated.Compile
-			b.r.kind.Running.Operated.Compile = func(o jobs.Object) (*jobs.Plan, error) {
+			compile := b.r.kind.Running.Operator.Compile
+			b.r.kind.Running.Operator.Compile = func(o jobs.Object) (*jobs.Plan, error) {
 				p, err := compile(o)
 				if p != nil {
 					p.Own, p.Retries = true, new(int32(0))

@@ -21,7 +21,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
-// Reasons of events about what a job leaves behind (jobs.Sweep).
+// Reasons of events about what a job leaves behind (jobs.Finalization).
 const (
 	swept    = "SweepCompleted"
 	notSwept = "SweepFailed"
@@ -38,7 +38,7 @@ const sweepQueueAnnotation = "mlbatch.dev/sweep-queue"
 // retain sees to it that a job stays when it is deleted until what it leaves behind is removed.
 // It reports whether that is so, before the job has its first member.
 func (r *reconciler) retain(ctx context.Context, job jobs.Object) (bool, error) {
-	s := r.kind.Running.Operated.Sweep
+	s := r.kind.Running.Operator.Finalization
 	if s == nil || s.Job(job) == nil || controllerutil.ContainsFinalizer(job, s.Finalizer) {
 		return true, nil
 	}
@@ -97,9 +97,9 @@ func (r *reconciler) queueOf(ctx context.Context, job metav1.Object) (string, er
 }
 
 // sweep removes what a job that was deleted leaves behind, once its pods are gone, and lets the
-// job go then. What cannot be done within jobs.SweepTime is said and left.
+// job go then. What cannot be done within jobs.FinalizationTimeout is said and left.
 func (r *reconciler) sweep(ctx context.Context, name types.NamespacedName) (reconcile.Result, error) {
-	s, job := r.kind.Running.Operated.Sweep, r.kind.New()
+	s, job := r.kind.Running.Operator.Finalization, r.kind.New()
 	if err := r.Client.Get(ctx, name, job); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
@@ -107,7 +107,7 @@ func (r *reconciler) sweep(ctx context.Context, name types.NamespacedName) (reco
 		!controllerutil.ContainsFinalizer(job, s.Finalizer) {
 		return reconcile.Result{}, nil
 	}
-	if other, err := foreign.Find(ctx, r.Client, r.kind.Running.Operated.Others...); err != nil || other != "" {
+	if other, err := foreign.Find(ctx, r.Client, r.kind.Running.Operator.Others...); err != nil || other != "" {
 		return reconcile.Result{}, err
 	}
 	if left, err := r.emptied(ctx, job); err != nil || left {
@@ -182,7 +182,7 @@ func (r *reconciler) swept(ctx context.Context, job jobs.Object, sweep *batchv1.
 		return giveUp("there is another Job " + is.Name)
 	}
 	end := jobEnd(&is)
-	if end == "" && r.Clock.Since(is.CreationTimestamp.Time) < jobs.SweepTime {
+	if end == "" && r.Clock.Since(is.CreationTimestamp.Time) < jobs.FinalizationTimeout {
 		return false, nil
 	}
 	if err := r.Client.Delete(
@@ -200,7 +200,7 @@ func (r *reconciler) swept(ctx context.Context, job jobs.Object, sweep *batchv1.
 		return true, nil
 	}
 	if end == "" {
-		return giveUp(fmt.Sprintf("Job %s did not end within %s", is.Name, jobs.SweepTime))
+		return giveUp(fmt.Sprintf("Job %s did not end within %s", is.Name, jobs.FinalizationTimeout))
 	}
 	return giveUp("Job " + is.Name + " failed")
 }

@@ -16,8 +16,8 @@ import (
 // of one that was not written nothing.
 func TestChangesAreTold(t *testing.T) {
 	b := newBench(t, aToy("lab"))
-	kind, operated := *b.r.kind, *b.r.kind.Running.Operated
-	operated.Tells = func(was, is jobs.Object) []jobs.Event {
+	kind, operated := *b.r.kind, *b.r.kind.Running.Operator
+	operated.StatusEvents = func(was, is jobs.Object) []jobs.Event {
 		before, _ := was.(*toy.Toy)
 		after, _ := is.(*toy.Toy)
 		if !before.Status.Runs && after.Status.Runs {
@@ -28,7 +28,7 @@ func TestChangesAreTold(t *testing.T) {
 		}
 		return nil
 	}
-	kind.Running.Operated, b.r.kind = &operated, &kind
+	kind.Running.Operator, b.r.kind = &operated, &kind
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "toys"}, "x", nil)
 	b.before = func(verb string, _ client.Object) error {
 		if verb == "status" {

@@ -38,13 +38,13 @@ func TestWhatCannotBeMadeIsTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, aToy("lab", tc.change))
 			refused, told := true, ""
-			operated := *b.r.kind.Running.Operated
+			operated := *b.r.kind.Running.Operator
 			project := operated.Project
 			operated.Project = func(o jobs.Object, p *jobs.Plan, s *jobs.Progress) jobs.Object {
 				told = s.NotMade
 				return project(o, p, s)
 			}
-			b.r.kind.Running.Operated = &operated
+			b.r.kind.Running.Operator = &operated
 			b.before = func(verb string, o client.Object) error {
 				if !refused || verb != "create" || !tc.is(o) {
 					return nil
@@ -80,9 +80,9 @@ func TestWhatCannotBeMadeIsTold(t *testing.T) {
 // TestKindsHaveTheirWordForWhatCannotBeMade: users of a kind look for the event that they know.
 func TestKindsHaveTheirWordForWhatCannotBeMade(t *testing.T) {
 	b := newBench(t, aToy("lab", ofJobs))
-	operated := *b.r.kind.Running.Operated
-	operated.Unmade = "ToyCreationFailed"
-	b.r.kind.Running.Operated = &operated
+	operated := *b.r.kind.Running.Operator
+	operated.FailedCreateReason = "ToyCreationFailed"
+	b.r.kind.Running.Operator = &operated
 	b.before = func(verb string, o client.Object) error {
 		if _, is := o.(*batchv1.Job); verb != "create" || !is {
 			return nil
@@ -122,7 +122,7 @@ func TestDeletedArtifactsComeBack(t *testing.T) {
 
 // TestEventsNameEachKind: of a job of several kinds of members each is counted by itself.
 func TestEventsNameEachKind(t *testing.T) {
-	job := toy.Kind().Running.Operated.Child(batchv1.SchemeGroupVersion.WithKind("Job"))
+	job := toy.Kind().Running.Operator.Child(batchv1.SchemeGroupVersion.WithKind("Job"))
 	var all []member
 	for _, name := range []string{"w-0", "w-1"} {
 		all = append(all, member{Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}})

@@ -3,7 +3,7 @@
 // There it binds Role to itself. What it creates for jobs, Secrets and pods
 // above all, it can thus neither read nor make in other namespaces.
 //
-// A binding stays as long as jobs that it makes (jobs.Kind.MadeHere), Workloads or pods
+// A binding stays as long as jobs that it makes (jobs.Kind.RunsJobs), Workloads or pods
 // that it holds are left that it is needed for, even if its namespace is being deleted: what runs has to be
 // stopped and cleaned up first. A finalizer sees to that.
 package rights

@@ -380,7 +380,7 @@ func operators(p *Installation, f *ClusterState) []finding.Finding {
 	about := map[string]*appsv1.Deployment{}
 	all := kinds.All()
 	for i := range all {
-		o := all[i].Running.Operated
+		o := all[i].Running.Operator
 		kind := strings.ToLower(all[i].GVK().Kind)
 		if mode := p.Values.Controller.Kinds[kind]; o == nil || mode != "" && mode != install.RunKind {
 			continue

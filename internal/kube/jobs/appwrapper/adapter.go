@@ -117,7 +117,7 @@ func (Adapter) Maker(o jobs.Object) core.MakerState {
 	return core.MakerState{Stopped: !active(w), Deleting: w.DeletionTimestamp != nil, Outlived: true}
 }
 
-var _ jobs.Whole = Adapter{}
+var _ jobs.Parent = Adapter{}
 
 // PartOf believes what is recorded of the components, and nothing else. What
 // another controller makes of an AppWrapper of its own waits by itself.

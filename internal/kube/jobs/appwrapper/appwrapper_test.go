@@ -851,7 +851,7 @@ func TestObserve(t *testing.T) {
 			"podFailurePolicy",
 			job,
 			`{conditions: [{type: Failed, status: "True", reason: PodFailurePolicy}]}`,
-			lifecycle.Hopeless,
+			lifecycle.NonRetryable,
 			false,
 		},
 		"job was suspended": {

@@ -32,7 +32,7 @@ func Kind() jobs.Kind {
 			Resets:      jobs.Of(func(w *aw.AppWrapper) int32 { return w.Status.Retries }),
 		},
 		Running: jobs.Running{
-			MadeHere:  true,
+			RunsJobs:  true,
 			Retries:   true,
 			Finalizer: aw.AppWrapperFinalizer,
 		},

@@ -92,7 +92,7 @@ func (Adapter) Maker(o jobs.Object) core.MakerState {
 	}
 }
 
-var _ jobs.Whole = Adapter{}
+var _ jobs.Parent = Adapter{}
 
 // PartOf denies all: a Job makes pods and nothing else.
 func (Adapter) PartOf(jobs.Object, schema.GroupVersionKind, metav1.Object) jobs.Part {

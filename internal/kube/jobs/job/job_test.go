@@ -96,7 +96,7 @@ func TestPartialAdmission(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			adapter := job.Kind()
 			if c.whole {
-				adapter = jobs.Kinds{adapter}.WholeOnly()[0]
+				adapter = jobs.Kinds{adapter}.NoPartialAdmission()[0]
 			}
 			facts, err := adapter.Read(c.job)
 			if err != nil {

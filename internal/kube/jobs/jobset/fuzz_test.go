@@ -159,7 +159,7 @@ func judge(t judged, spec string) {
 	}
 	k, before := jobset.Kind(), js.DeepCopy()
 	errs := k.Admission.Validate(js)
-	plan, err := k.Running.Operated.Compile(js)
+	plan, err := k.Running.Operator.Compile(js)
 	facts, readErr := k.Read(js)
 	if (len(errs) == 0) != (readErr == nil) || (readErr == nil) != (err == nil) {
 		t.Fatalf("the webhook says %v, the plan %v, the queue %v", errs, err, readErr)
@@ -170,7 +170,7 @@ func judge(t judged, spec string) {
 		t.Fatalf("nothing changed, and it is refused: %v", wrong)
 	}
 	k.Admission.Warnings(js, lifecycle.Policy{})
-	k.Running.Operated.Project(js, plan, &jobs.Progress{})
+	k.Running.Operator.Project(js, plan, &jobs.Progress{})
 	if u, err := runtime.DefaultUnstructuredConverter.ToUnstructured(js); err == nil {
 		sets, err := k.Queueing.Wrapped.PodSets(u)
 		if readErr == nil && (err != nil || len(sets) != len(facts.PodSets)) {
@@ -197,7 +197,7 @@ func agree(t judged, js *api.JobSet, p *jobs.Plan, f *jobs.Facts) {
 		len(p.Success) == 0 {
 		t.Fatalf("%d roles, %d pod sets, %d ends", len(p.Roles), len(f.PodSets), len(p.Success))
 	}
-	if _, err := jobset.Kind().Running.Operated.Artifacts(js, p, nil); err != nil {
+	if _, err := jobset.Kind().Running.Operator.Artifacts(js, p, nil); err != nil {
 		t.Fatalf("beside its Jobs: %v", err)
 	}
 	earlier := map[string]bool{}
@@ -217,7 +217,7 @@ func agree(t judged, js *api.JobSet, p *jobs.Plan, f *jobs.Facts) {
 		}
 		o, err := p.Make[i](
 			podplan.Member{Role: r.Name, Index: r.Count - 1},
-			&podplan.Memory{},
+			&podplan.RetryState{},
 			jobs.Admitted{r.Name: {Asked: f.PodSets[i].Count}},
 		)
 		if err != nil {

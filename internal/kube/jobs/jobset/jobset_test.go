@@ -55,7 +55,7 @@ func decode(t testing.TB, spec string, metadata ...string) *api.JobSet {
 func compiled(t testing.TB, js *api.JobSet) *jobs.Plan {
 	t.Helper()
 	before := js.DeepCopy()
-	p, err := jobset.Kind().Running.Operated.Compile(js)
+	p, err := jobset.Kind().Running.Operator.Compile(js)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func made(
 		role,
 	)(
 		podplan.Member{Role: role, Index: index},
-		&podplan.Memory{Attempt: attempt},
+		&podplan.RetryState{Attempt: attempt},
 		admitted,
 	)
 	if err != nil {
@@ -273,7 +273,13 @@ func TestFreeFailures(t *testing.T) {
 		t,
 		decode(t, "replicatedJobs: [{name: a, template: {spec: {template: {spec: {containers: [{name: c}]}}}}}]"),
 	)
-	o, err := p.MakeOf("a")(podplan.Member{Role: "a"}, &podplan.Memory{Attempt: 2, Failures: 1, Free: 3}, nil)
+	o, err := p.MakeOf(
+		"a",
+	)(
+		podplan.Member{Role: "a"},
+		&podplan.RetryState{Attempt: 2, Failures: 1, Free: 3},
+		nil,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +357,7 @@ func TestAdmitted(t *testing.T) {
 		t.Error("what one Job got is in the next")
 	}
 	for name, with := range map[string]jobs.Admitted{"other": {"b": {}}, "conflict": {"a": {Asked: 1, Labels: map[string]string{api.JobSetNameKey: "x"}}}} {
-		if _, err := p.MakeOf("a")(podplan.Member{Role: "a"}, &podplan.Memory{}, with); err == nil {
+		if _, err := p.MakeOf("a")(podplan.Member{Role: "a"}, &podplan.RetryState{}, with); err == nil {
 			t.Errorf("%s: it was made", name)
 		}
 	}
@@ -367,7 +373,7 @@ func TestResized(t *testing.T) {
 			n,
 		)
 	}
-	k := jobset.Kind().Running.Operated.Child(batchv1.SchemeGroupVersion.WithKind("Job"))
+	k := jobset.Kind().Running.Operator.Child(batchv1.SchemeGroupVersion.WithKind("Job"))
 	asked := jobs.Admitted{"a": {Asked: 6}}
 	is := made(t, compiled(t, decode(t, sized(2))), "a", 1, 0, asked)
 	for _, n := range []int32{1, 3} {
@@ -408,7 +414,7 @@ func TestResized(t *testing.T) {
 		"a",
 	)(
 		podplan.Member{Role: "a"},
-		&podplan.Memory{},
+		&podplan.RetryState{},
 		asked,
 	); !errors.Is(
 		err,
@@ -508,7 +514,7 @@ func selects(t *testing.T, s *metav1.LabelSelector, key string) bool {
 // TestArtifacts: one service by which all pods are found, and the volumes that pods mount.
 func TestArtifacts(t *testing.T) {
 	artifacts := func(js *api.JobSet) []jobs.Artifact {
-		out, err := jobset.Kind().Running.Operated.Artifacts(js, nil, nil)
+		out, err := jobset.Kind().Running.Operator.Artifacts(js, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -810,7 +816,7 @@ func BenchmarkCompile(b *testing.B) {
 
 func compiledOnly(b *testing.B, js *api.JobSet) *jobs.Plan {
 	b.Helper()
-	p, err := jobset.Kind().Running.Operated.Compile(js)
+	p, err := jobset.Kind().Running.Operator.Compile(js)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -821,7 +827,7 @@ func BenchmarkProject(b *testing.B) {
 	js := decode(b, "replicatedJobs: [{name: leader, JOB}, {name: workers, replicas: 1000, JOB}]")
 	p := compiledOnly(b, js)
 	s := &jobs.Progress{
-		Memory: podplan.Memory{
+		RetryState: podplan.RetryState{
 			Started: time.Unix(1, 0),
 			Done:    map[string]podplan.Indexes{"workers": podplan.ParseIndexes("1,3,5-9")},
 		},
@@ -831,7 +837,7 @@ func BenchmarkProject(b *testing.B) {
 		},
 		Now: time.Unix(2, 0),
 	}
-	project := jobset.Kind().Running.Operated.Project
+	project := jobset.Kind().Running.Operator.Project
 	b.ReportAllocs()
 	for b.Loop() {
 		project(js, p, s)

@@ -22,7 +22,7 @@ import (
 
 // make returns what makes the Jobs of a role.
 func (r *reading) make(x *role) jobs.Make {
-	return func(m podplan.Member, kept *podplan.Memory, admitted jobs.Admitted) (jobs.Object, error) {
+	return func(m podplan.Member, kept *podplan.RetryState, admitted jobs.Admitted) (jobs.Object, error) {
 		j := &batchv1.Job{
 			ObjectMeta: metav1.ObjectMeta{
 				Name: r.member(

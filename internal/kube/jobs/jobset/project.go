@@ -136,9 +136,9 @@ func toldFree(state *api.JobSetStatus) int32 {
 }
 
 // told is what a status says of what is remembered.
-func told(js *api.JobSet) podplan.Memory {
+func told(js *api.JobSet) podplan.RetryState {
 	s := &js.Status
-	m := podplan.Memory{Started: jobs.Begun(js, nil, active(s))}
+	m := podplan.RetryState{Started: jobs.Begun(js, nil, active(s))}
 	for _, end := range []string{api.JobSetCompleted, api.JobSetFailed} {
 		if c := apimeta.FindStatusCondition(s.Conditions, end); c != nil && c.Status == metav1.ConditionTrue {
 			m = jobs.EndedAs(&jobs.Outcome{Success: end == api.JobSetCompleted}, &c.LastTransitionTime)

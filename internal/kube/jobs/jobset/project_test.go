@@ -34,11 +34,11 @@ func shown(js *api.JobSet) string {
 func projected(t testing.TB, js *api.JobSet, p *jobs.Plan, s *jobs.Progress) *api.JobSet {
 	t.Helper()
 	before := js.DeepCopy()
-	out, _ := jobset.Kind().Running.Operated.Project(js, p, s).(*api.JobSet)
+	out, _ := jobset.Kind().Running.Operator.Project(js, p, s).(*api.JobSet)
 	if diff := cmp.Diff(before, js); diff != "" {
 		t.Errorf("the user's object was changed:\n%s", diff)
 	}
-	if again, _ := jobset.Kind().Running.Operated.Project(out, p, s).(*api.JobSet); !cmp.Equal(out, again) {
+	if again, _ := jobset.Kind().Running.Operator.Project(out, p, s).(*api.JobSet); !cmp.Equal(out, again) {
 		t.Errorf("the same look gives another status:\n%s", cmp.Diff(out, again))
 	}
 	return out
@@ -52,8 +52,8 @@ func tallies(leader, workers podplan.Tally) map[string]podplan.Tally {
 // TestStory tells the conditions of a JobSet from its creation to its end, in the words that
 // scripts wait for.
 func TestStory(t *testing.T) {
-	begun := podplan.Memory{Started: at(20)}
-	anew := podplan.Memory{Started: at(20), Attempt: 1, Failures: 1, Rule: "host"}
+	begun := podplan.RetryState{Started: at(20)}
+	anew := podplan.RetryState{Started: at(20), Attempt: 1, Failures: 1, Rule: "host"}
 	ready := podplan.Tally{Active: 1, Ready: 1}
 	js := decode(
 		t,
@@ -66,16 +66,16 @@ func TestStory(t *testing.T) {
 		want    string
 	}{
 		{"held by its queue", true, jobs.Progress{Suspended: true, Now: at(0)}, "Suspended=True:SuspendedJobs"},
-		{"admitted", false, jobs.Progress{Memory: begun, Counts: tallies(podplan.Tally{Active: 1}, podplan.Tally{}), Now: at(20)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=True:InOrderStartupPolicyInProgress"},
-		{"all run", false, jobs.Progress{Memory: begun, Counts: tallies(ready, podplan.Tally{Active: 2, Ready: 2}), Ready: true, Now: at(30)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=False:InOrderStartupPolicyInProgress StartupPolicyCompleted=True:InOrderStartupPolicyCompleted"},
-		{"one is not ready for a moment", false, jobs.Progress{Memory: begun, Counts: tallies(ready, podplan.Tally{Active: 2, Ready: 1}), Now: at(31)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=False:InOrderStartupPolicyInProgress StartupPolicyCompleted=True:InOrderStartupPolicyCompleted"},
-		{"a Job failed", false, jobs.Progress{Memory: anew, Counts: tallies(podplan.Tally{}, podplan.Tally{}), Now: at(40)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=True:InOrderStartupPolicyInProgress StartupPolicyCompleted=False:InOrderStartupPolicyCompleted RestartingJobSet=True:FailurePolicy_host"},
-		{"they begin anew", false, jobs.Progress{Memory: anew, Counts: tallies(ready, podplan.Tally{Active: 2}), Now: at(41)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=True:InOrderStartupPolicyInProgress StartupPolicyCompleted=False:InOrderStartupPolicyCompleted RestartingJobSet=True:FailurePolicy_host"},
-		{"all run again", false, jobs.Progress{Memory: anew, Counts: tallies(ready, podplan.Tally{Active: 2, Ready: 2}), Ready: true, Now: at(50)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=False:InOrderStartupPolicyInProgress StartupPolicyCompleted=True:InOrderStartupPolicyCompleted RestartingJobSet=False:JobsReady"},
-		{"is being evicted", true, jobs.Progress{Memory: anew, Counts: tallies(ready, podplan.Tally{Active: 2, Ready: 2}), Now: at(51)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=False:InOrderStartupPolicyInProgress StartupPolicyCompleted=True:InOrderStartupPolicyCompleted RestartingJobSet=False:JobsReady"},
-		{"evicted", true, jobs.Progress{Memory: podplan.Memory{Attempt: 1, Failures: 1}, Suspended: true, Counts: tallies(podplan.Tally{Held: 1}, podplan.Tally{Held: 2}), Now: at(52)}, "Suspended=True:SuspendedJobs StartupPolicyInProgress=False:InOrderStartupPolicyInProgress StartupPolicyCompleted=True:InOrderStartupPolicyCompleted RestartingJobSet=False:JobsReady"},
-		{"comes back", false, jobs.Progress{Memory: anew, Counts: tallies(ready, podplan.Tally{Active: 2, Ready: 2}), Ready: true, Now: at(60)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=False:InOrderStartupPolicyInProgress StartupPolicyCompleted=True:InOrderStartupPolicyCompleted RestartingJobSet=False:JobsReady"},
-		{"succeeds", false, jobs.Progress{Memory: podplan.Memory{Started: at(20), Attempt: 1, Failures: 1, Outcome: podplan.JobSucceeded, Ended: at(70)}, Counts: tallies(podplan.Tally{Succeeded: 1}, podplan.Tally{Succeeded: 2}), Now: at(70)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=False:InOrderStartupPolicyInProgress StartupPolicyCompleted=True:InOrderStartupPolicyCompleted RestartingJobSet=False:JobsReady Completed=True:AllJobsCompleted"},
+		{"admitted", false, jobs.Progress{RetryState: begun, Counts: tallies(podplan.Tally{Active: 1}, podplan.Tally{}), Now: at(20)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=True:InOrderStartupPolicyInProgress"},
+		{"all run", false, jobs.Progress{RetryState: begun, Counts: tallies(ready, podplan.Tally{Active: 2, Ready: 2}), Ready: true, Now: at(30)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=False:InOrderStartupPolicyInProgress StartupPolicyCompleted=True:InOrderStartupPolicyCompleted"},
+		{"one is not ready for a moment", false, jobs.Progress{RetryState: begun, Counts: tallies(ready, podplan.Tally{Active: 2, Ready: 1}), Now: at(31)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=False:InOrderStartupPolicyInProgress StartupPolicyCompleted=True:InOrderStartupPolicyCompleted"},
+		{"a Job failed", false, jobs.Progress{RetryState: anew, Counts: tallies(podplan.Tally{}, podplan.Tally{}), Now: at(40)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=True:InOrderStartupPolicyInProgress StartupPolicyCompleted=False:InOrderStartupPolicyCompleted RestartingJobSet=True:FailurePolicy_host"},
+		{"they begin anew", false, jobs.Progress{RetryState: anew, Counts: tallies(ready, podplan.Tally{Active: 2}), Now: at(41)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=True:InOrderStartupPolicyInProgress StartupPolicyCompleted=False:InOrderStartupPolicyCompleted RestartingJobSet=True:FailurePolicy_host"},
+		{"all run again", false, jobs.Progress{RetryState: anew, Counts: tallies(ready, podplan.Tally{Active: 2, Ready: 2}), Ready: true, Now: at(50)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=False:InOrderStartupPolicyInProgress StartupPolicyCompleted=True:InOrderStartupPolicyCompleted RestartingJobSet=False:JobsReady"},
+		{"is being evicted", true, jobs.Progress{RetryState: anew, Counts: tallies(ready, podplan.Tally{Active: 2, Ready: 2}), Now: at(51)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=False:InOrderStartupPolicyInProgress StartupPolicyCompleted=True:InOrderStartupPolicyCompleted RestartingJobSet=False:JobsReady"},
+		{"evicted", true, jobs.Progress{RetryState: podplan.RetryState{Attempt: 1, Failures: 1}, Suspended: true, Counts: tallies(podplan.Tally{Held: 1}, podplan.Tally{Held: 2}), Now: at(52)}, "Suspended=True:SuspendedJobs StartupPolicyInProgress=False:InOrderStartupPolicyInProgress StartupPolicyCompleted=True:InOrderStartupPolicyCompleted RestartingJobSet=False:JobsReady"},
+		{"comes back", false, jobs.Progress{RetryState: anew, Counts: tallies(ready, podplan.Tally{Active: 2, Ready: 2}), Ready: true, Now: at(60)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=False:InOrderStartupPolicyInProgress StartupPolicyCompleted=True:InOrderStartupPolicyCompleted RestartingJobSet=False:JobsReady"},
+		{"succeeds", false, jobs.Progress{RetryState: podplan.RetryState{Started: at(20), Attempt: 1, Failures: 1, Outcome: podplan.JobSucceeded, Ended: at(70)}, Counts: tallies(podplan.Tally{Succeeded: 1}, podplan.Tally{Succeeded: 2}), Now: at(70)}, "Suspended=False:ResumeJobs StartupPolicyInProgress=False:InOrderStartupPolicyInProgress StartupPolicyCompleted=True:InOrderStartupPolicyCompleted RestartingJobSet=False:JobsReady Completed=True:AllJobsCompleted"},
 	} {
 		js.Spec.Suspend = new(chapter.suspend)
 		p := compiled(t, js)
@@ -122,9 +122,9 @@ func TestJobsWithoutPodsAreNotActive(t *testing.T) {
 		js,
 		compiled(t, js),
 		&jobs.Progress{
-			Memory: podplan.Memory{Started: at(1)},
-			Counts: tallies(podplan.Tally{Active: 1, Pending: 1}, podplan.Tally{Active: 2, Ready: 1, Pending: 1}),
-			Now:    at(2),
+			RetryState: podplan.RetryState{Started: at(1)},
+			Counts:     tallies(podplan.Tally{Active: 1, Pending: 1}, podplan.Tally{Active: 2, Ready: 1, Pending: 1}),
+			Now:        at(2),
 		},
 	)
 	want := []api.ReplicatedJobStatus{{Name: "leader"}, {Name: "workers", Active: 1, Ready: 1}}
@@ -135,7 +135,7 @@ func TestJobsWithoutPodsAreNotActive(t *testing.T) {
 
 // TestFailures: the word for a failure says who decided.
 func TestFailures(t *testing.T) {
-	for want, m := range map[string]podplan.Memory{
+	for want, m := range map[string]podplan.RetryState{
 		"FailedJobs":                    {Reason: podplan.MemberFailed},
 		"FailJobSetFailurePolicyAction": {Reason: podplan.MemberFailed, Rule: "host"},
 		"ReachedMaxRestarts":            {Reason: podplan.RetriesExceeded, Rule: "host"},
@@ -150,7 +150,7 @@ func TestFailures(t *testing.T) {
 		js.Status.Conditions = []metav1.Condition{
 			{Type: "RestartingJobSet", Status: metav1.ConditionTrue, Reason: "DefaultFailurePolicy"},
 		}
-		js = projected(t, js, p, &jobs.Progress{Memory: m, Now: at(2)})
+		js = projected(t, js, p, &jobs.Progress{RetryState: m, Now: at(2)})
 		if got := shown(
 			js,
 		); got != "RestartingJobSet=False:JobSetFailed Failed=True:"+want ||
@@ -171,7 +171,7 @@ func TestFailures(t *testing.T) {
 			t.Errorf("the queue is told %+v, %v", f.Finished, err)
 		}
 		// What has ended stays so, whatever is seen.
-		if again := projected(t, js, p, &jobs.Progress{Memory: m, Now: at(9)}); shown(again) != shown(js) {
+		if again := projected(t, js, p, &jobs.Progress{RetryState: m, Now: at(9)}); shown(again) != shown(js) {
 			t.Errorf("then it says %s", shown(again))
 		}
 	}
@@ -184,7 +184,7 @@ func TestRestartWithoutARule(t *testing.T) {
 		t,
 		js,
 		compiled(t, js),
-		&jobs.Progress{Memory: podplan.Memory{Started: at(1), Attempt: 1, Failures: 1}, Now: at(2)},
+		&jobs.Progress{RetryState: podplan.RetryState{Started: at(1), Attempt: 1, Failures: 1}, Now: at(2)},
 	)
 	if got := shown(js); got != "RestartingJobSet=True:DefaultFailurePolicy" {
 		t.Errorf("it says %s", got)
@@ -194,7 +194,7 @@ func TestRestartWithoutARule(t *testing.T) {
 		t,
 		js,
 		compiled(t, js),
-		&jobs.Progress{Memory: podplan.Memory{Attempt: 1, Failures: 1}, Suspended: true, Now: at(3)},
+		&jobs.Progress{RetryState: podplan.RetryState{Attempt: 1, Failures: 1}, Suspended: true, Now: at(3)},
 	)
 	if got := shown(js); got != "RestartingJobSet=False:JobSetSuspended Suspended=True:SuspendedJobs" {
 		t.Errorf("it says %s", got)
@@ -204,13 +204,13 @@ func TestRestartWithoutARule(t *testing.T) {
 // TestStartupIsToldOfWhatRuns: neither before a JobSet has begun nor once it has ended.
 func TestStartupIsToldOfWhatRuns(t *testing.T) {
 	const inOrder = "startupPolicy: {startupPolicyOrder: InOrder}, "
-	for want, m := range map[string]podplan.Memory{
+	for want, m := range map[string]podplan.RetryState{
 		"":                       {},
 		"Failed=True:FailedJobs": {Started: at(1), Ended: at(2), Outcome: podplan.JobFailed, Reason: podplan.MemberFailed},
 		"StartupPolicyInProgress=True:InOrderStartupPolicyInProgress": {Started: at(1)},
 	} {
 		js := decode(t, inOrder+pair)
-		if got := shown(projected(t, js, compiled(t, js), &jobs.Progress{Memory: m, Now: at(3)})); got != want {
+		if got := shown(projected(t, js, compiled(t, js), &jobs.Progress{RetryState: m, Now: at(3)})); got != want {
 			t.Errorf("it says %q, want %q", got, want)
 		}
 	}
@@ -314,20 +314,20 @@ func TestRestartsOfSingleJobsAreToldRoleByRole(t *testing.T) {
 	)
 	for _, chapter := range []struct {
 		name     string
-		m        podplan.Memory
+		m        podplan.RetryState
 		children []jobs.Object
 		want     string
 	}{
-		{"all run", podplan.Memory{}, nil, "0 of the JobSet, leader [] [], workers [] []"},
-		{"one failed", podplan.Memory{Failures: 1, Counted: []string{"a"}}, []jobs.Object{first}, "0 of the JobSet, leader [] [], workers [0 1] [0 1]"},
-		{"it is still there", podplan.Memory{Failures: 1, Counted: []string{"a"}}, []jobs.Object{first}, "0 of the JobSet, leader [] [], workers [0 1] [0 1]"},
-		{"another did, by a free rule", podplan.Memory{Failures: 1, Free: 1, Counted: []string{"a", "b"}}, []jobs.Object{first, free}, "0 of the JobSet, leader [] [], workers [1 1] [0 1]"},
-		{"another that is not counted yet", podplan.Memory{Failures: 1, Free: 1, Counted: []string{"b"}}, []jobs.Object{free, last}, "0 of the JobSet, leader [] [], workers [1 1] [0 1]"},
-		{"all begin anew", podplan.Memory{Attempt: 1, Failures: 2, Free: 1}, []jobs.Object{last}, "1 of the JobSet, leader [] [], workers [1 1] [0 1]"},
-		{"too many failed", podplan.Memory{Attempt: 1, Failures: 3, Free: 1, Counted: []string{"c"}, Outcome: podplan.JobFailed, Reason: podplan.RetriesExceeded, Ended: at(9)}, []jobs.Object{last}, "1 of the JobSet, leader [] [], workers [1 1] [0 1]"},
+		{"all run", podplan.RetryState{}, nil, "0 of the JobSet, leader [] [], workers [] []"},
+		{"one failed", podplan.RetryState{Failures: 1, Counted: []string{"a"}}, []jobs.Object{first}, "0 of the JobSet, leader [] [], workers [0 1] [0 1]"},
+		{"it is still there", podplan.RetryState{Failures: 1, Counted: []string{"a"}}, []jobs.Object{first}, "0 of the JobSet, leader [] [], workers [0 1] [0 1]"},
+		{"another did, by a free rule", podplan.RetryState{Failures: 1, Free: 1, Counted: []string{"a", "b"}}, []jobs.Object{first, free}, "0 of the JobSet, leader [] [], workers [1 1] [0 1]"},
+		{"another that is not counted yet", podplan.RetryState{Failures: 1, Free: 1, Counted: []string{"b"}}, []jobs.Object{free, last}, "0 of the JobSet, leader [] [], workers [1 1] [0 1]"},
+		{"all begin anew", podplan.RetryState{Attempt: 1, Failures: 2, Free: 1}, []jobs.Object{last}, "1 of the JobSet, leader [] [], workers [1 1] [0 1]"},
+		{"too many failed", podplan.RetryState{Attempt: 1, Failures: 3, Free: 1, Counted: []string{"c"}, Outcome: podplan.JobFailed, Reason: podplan.RetriesExceeded, Ended: at(9)}, []jobs.Object{last}, "1 of the JobSet, leader [] [], workers [1 1] [0 1]"},
 	} {
 		chapter.m.Started = at(1)
-		js = projected(t, js, p, &jobs.Progress{Memory: chapter.m, Children: chapter.children, Now: at(2)})
+		js = projected(t, js, p, &jobs.Progress{RetryState: chapter.m, Children: chapter.children, Now: at(2)})
 		s := js.Status
 		got := fmt.Sprintf("%d of the JobSet", s.RestartsCountTowardsMax)
 		for _, r := range s.ReplicatedJobsStatus {
@@ -347,9 +347,9 @@ func TestRestartsOfSingleJobsAreToldRoleByRole(t *testing.T) {
 		js,
 		compiled(t, js),
 		&jobs.Progress{
-			Memory:   podplan.Memory{Started: at(1), Failures: 1, Counted: []string{"a"}},
-			Children: []jobs.Object{first},
-			Now:      at(2),
+			RetryState: podplan.RetryState{Started: at(1), Failures: 1, Counted: []string{"a"}},
+			Children:   []jobs.Object{first},
+			Now:        at(2),
 		},
 	)
 	if s := js.Status; s.ReplicatedJobsStatus[0].JobRestarts != nil || s.RestartsCountTowardsMax != 1 {
@@ -361,16 +361,16 @@ func TestRestartsOfSingleJobsAreToldRoleByRole(t *testing.T) {
 func TestSuspendedOnceItsJobsAre(t *testing.T) {
 	js := decode(t, "suspend: true, "+pair)
 	p := compiled(t, js)
-	stopping := podplan.Memory{Started: at(1)}
+	stopping := podplan.RetryState{Started: at(1)}
 	if got := shown(
 		projected(
 			t,
 			js,
 			p,
 			&jobs.Progress{
-				Memory: stopping,
-				Counts: tallies(podplan.Tally{Held: 1}, podplan.Tally{Held: 1, Active: 1}),
-				Now:    at(2),
+				RetryState: stopping,
+				Counts:     tallies(podplan.Tally{Held: 1}, podplan.Tally{Held: 1, Active: 1}),
+				Now:        at(2),
 			},
 		),
 	); got != "" {
@@ -381,9 +381,9 @@ func TestSuspendedOnceItsJobsAre(t *testing.T) {
 		js,
 		p,
 		&jobs.Progress{
-			Memory: stopping,
-			Counts: tallies(podplan.Tally{Held: 1}, podplan.Tally{Held: 1, Succeeded: 1}),
-			Now:    at(3),
+			RetryState: stopping,
+			Counts:     tallies(podplan.Tally{Held: 1}, podplan.Tally{Held: 1, Succeeded: 1}),
+			Now:        at(3),
 		},
 	)
 	if got := shown(js); got != "Suspended=True:SuspendedJobs" {

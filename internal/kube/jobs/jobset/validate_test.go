@@ -91,7 +91,7 @@ func TestRefused(t *testing.T) {
 			if _, err := k.Read(js); err == nil {
 				t.Error("it is queued")
 			}
-			if _, err := k.Running.Operated.Compile(js); err == nil {
+			if _, err := k.Running.Operator.Compile(js); err == nil {
 				t.Error("it is planned")
 			}
 		})
@@ -118,7 +118,7 @@ func TestWhatRestartsInPlaceIsTaken(t *testing.T) {
 	if errs := k.Admission.Validate(js); len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	plan, err := k.Running.Operated.Compile(js)
+	plan, err := k.Running.Operator.Compile(js)
 	if err != nil || plan.InPlace == nil || plan.InPlace.Pods != 4 {
 		t.Errorf("it is planned as %+v, %v", plan, err)
 	}
@@ -126,7 +126,7 @@ func TestWhatRestartsInPlaceIsTaken(t *testing.T) {
 		t.Error("none of its pods can be made anew")
 	}
 	js.Annotations = map[string]string{api.DisableInPlaceRestartKey: "true"}
-	if plan, err := k.Running.Operated.Compile(js); err != nil || plan.InPlace != nil {
+	if plan, err := k.Running.Operator.Compile(js); err != nil || plan.InPlace != nil {
 		t.Errorf("switched off it is planned as %+v, %v", plan, err)
 	}
 	if n, _ := k.Replaceable(js, nil); n != 0 {

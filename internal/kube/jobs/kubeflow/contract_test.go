@@ -29,7 +29,7 @@ func pods(t *testing.T, v variant, spec string) string {
 				j,
 				v.kind.GVK(),
 				podplan.Member{Role: p.Roles[i].Name, Index: index},
-				&podplan.Memory{},
+				&podplan.RetryState{},
 				nil,
 			)
 			if err != nil {
@@ -449,7 +449,7 @@ func TestRules(t *testing.T) {
 			if name == "GrowingName" {
 				j.SetName(strings.Repeat("a", 52))
 			}
-			_, err := v.kind.Running.Operated.Compile(j)
+			_, err := v.kind.Running.Operator.Compile(j)
 			switch errs := v.kind.Admission.Validate(j); {
 			case tc.cure == "":
 				if err != nil || len(errs) > 0 {
@@ -501,7 +501,7 @@ func TestAutoscaler(t *testing.T) {
 		); err != nil {
 			t.Fatal(err)
 		}
-		all, err := k.Running.Operated.Artifacts(o, nil, nil)
+		all, err := k.Running.Operator.Artifacts(o, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

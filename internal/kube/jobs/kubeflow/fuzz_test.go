@@ -135,7 +135,7 @@ func judge(t judged, kind string, v variant, spec string) {
 	}
 	before := j.DeepCopyObject()
 	errs := v.kind.Admission.Validate(j)
-	plan, err := v.kind.Running.Operated.Compile(j)
+	plan, err := v.kind.Running.Operator.Compile(j)
 	facts, readErr := v.kind.Read(j)
 	if (len(errs) == 0) != (readErr == nil) || (readErr == nil) != (err == nil) {
 		t.Fatalf("%s: the webhook says %v, the plan %v, the queue %v", kind, errs, err, readErr)
@@ -143,7 +143,7 @@ func judge(t judged, kind string, v variant, spec string) {
 	v.kind.Queueing.Templates(j)
 	v.kind.Admission.Keep(j, j, nil)
 	v.kind.Admission.ValidateChange(j, j)
-	v.kind.Running.Operated.Project(j, plan, &jobs.Progress{})
+	v.kind.Running.Operator.Project(j, plan, &jobs.Progress{})
 	if u, err := runtime.DefaultUnstructuredConverter.ToUnstructured(j); err == nil {
 		sets, err := v.kind.Queueing.Wrapped.PodSets(u)
 		if readErr == nil && (err != nil || len(sets) < len(facts.PodSets)) {

@@ -68,7 +68,7 @@ func (v variant) roles() string {
 
 func (v variant) compile(t testing.TB, j api.Job) *jobs.Plan {
 	t.Helper()
-	p, err := v.kind.Running.Operated.Compile(j)
+	p, err := v.kind.Running.Operator.Compile(j)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -455,7 +455,7 @@ func TestRefusals(t *testing.T) {
 						words.Replace(tc.cure),
 					)
 				}
-				if _, err := v.kind.Running.Operated.Compile(j); err == nil {
+				if _, err := v.kind.Running.Operator.Compile(j); err == nil {
 					t.Errorf("%s: %s: it compiled", name, tc.why)
 				}
 				if _, err := v.kind.Read(j); err == nil {
@@ -745,10 +745,14 @@ func TestReadyOnceAllPodsAre(t *testing.T) {
 					is := counts[last]
 					is.Ready -= lacks
 					counts[last] = is
-					o = v.kind.Running.Operated.Project(
+					o = v.kind.Running.Operator.Project(
 						o,
 						p,
-						&jobs.Progress{Memory: podplan.Memory{Started: time.Unix(9, 0)}, Counts: counts, Now: time.Unix(10, 0)},
+						&jobs.Progress{
+							RetryState: podplan.RetryState{Started: time.Unix(9, 0)},
+							Counts:     counts,
+							Now:        time.Unix(10, 0),
+						},
 					)
 					if f, err := v.kind.Read(o); err != nil || !f.Active || f.Ready != (lacks == 0) {
 						t.Errorf("active %v, ready %v, %v", f.Active, f.Ready, err)
@@ -856,11 +860,11 @@ func TestStrangers(t *testing.T) {
 			if _, err := v.kind.Stop(pod, nil); err == nil {
 				t.Error("stopped a pod")
 			}
-			if _, err := v.kind.Running.Operated.Compile(pod); err == nil {
+			if _, err := v.kind.Running.Operator.Compile(pod); err == nil {
 				t.Error("compiled a pod")
 			}
 			if v.kind.Ours(pod) || v.kind.Maker(pod) != (core.MakerState{}) ||
-				v.kind.Running.Operated.Project(pod, nil, &jobs.Progress{}) != jobs.Object(pod) {
+				v.kind.Running.Operator.Project(pod, nil, &jobs.Progress{}) != jobs.Object(pod) {
 				t.Error("a pod is ours")
 			}
 		})

@@ -41,14 +41,14 @@ func (v *Variant) project(o jobs.Object, p *jobs.Plan, s *jobs.Progress) jobs.Ob
 }
 
 // told is what a status says of what is remembered.
-func told(j api.Job) podplan.Memory {
+func told(j api.Job) podplan.RetryState {
 	s := j.State()
 	if how := finished(s); how != nil {
 		m := jobs.EndedAs(how, s.CompletionTime)
 		m.Started = jobs.Begun(j, s.StartTime, true)
 		return m
 	}
-	return podplan.Memory{Started: jobs.Begun(j, s.StartTime, active(s))}
+	return podplan.RetryState{Started: jobs.Begun(j, s.StartTime, active(s))}
 }
 
 // count fills in how many pods each role has. Active are the ready ones.

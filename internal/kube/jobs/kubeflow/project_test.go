@@ -50,8 +50,8 @@ func TestStory(t *testing.T) {
 		want    string // conditions
 		check   func(*api.JobStatus) string
 	}
-	begun := podplan.Memory{Started: at(20)}
-	again := podplan.Memory{Started: at(60)}
+	begun := podplan.RetryState{Started: at(20)}
+	again := podplan.RetryState{Started: at(60)}
 	chapters := []chapter{
 		{
 			"held by its queue",
@@ -68,7 +68,7 @@ func TestStory(t *testing.T) {
 		{
 			"admitted",
 			false,
-			jobs.Progress{Memory: begun, Now: at(20)},
+			jobs.Progress{RetryState: begun, Now: at(20)},
 			"Created=True:Created Suspended=False:Resumed",
 			func(s *api.JobStatus) string {
 				if s.StartTime == nil || !s.StartTime.Time.Equal(at(20)) || !s.LastReconcileTime.Time.Equal(at(20)) {
@@ -80,7 +80,7 @@ func TestStory(t *testing.T) {
 		{
 			"runs",
 			false,
-			jobs.Progress{Memory: begun, Counts: tally(2, 0, 0), Now: at(30)},
+			jobs.Progress{RetryState: begun, Counts: tally(2, 0, 0), Now: at(30)},
 			"Created=True:Created Suspended=False:Resumed Running=True:Running",
 			func(s *api.JobStatus) string {
 				if s.ReplicaStatuses["Worker"].Active != 2 {
@@ -92,7 +92,7 @@ func TestStory(t *testing.T) {
 		{
 			"restarts",
 			false,
-			jobs.Progress{Memory: begun, Restarting: true, Counts: tally(2, 0, 1), Now: at(40)},
+			jobs.Progress{RetryState: begun, Restarting: true, Counts: tally(2, 0, 1), Now: at(40)},
 			"Created=True:Created Suspended=False:Resumed Restarting=True:Restarting",
 			func(s *api.JobStatus) string {
 				if s.ReplicaStatuses["Worker"].Failed != 1 {
@@ -104,7 +104,7 @@ func TestStory(t *testing.T) {
 		{
 			"runs again",
 			false,
-			jobs.Progress{Memory: begun, Counts: tally(3, 0, 0), Ready: true, Now: at(50)},
+			jobs.Progress{RetryState: begun, Counts: tally(3, 0, 0), Ready: true, Now: at(50)},
 			"Created=True:Created Suspended=False:Resumed Running=True:Running",
 			func(s *api.JobStatus) string {
 				if s.ReplicaStatuses["Worker"].Active != 3 {
@@ -116,7 +116,7 @@ func TestStory(t *testing.T) {
 		{
 			"is being evicted",
 			true,
-			jobs.Progress{Memory: begun, Counts: tally(3, 0, 0), Now: at(52)},
+			jobs.Progress{RetryState: begun, Counts: tally(3, 0, 0), Now: at(52)},
 			"Created=True:Created Suspended=False:Resumed Running=True:Running",
 			nil,
 		},
@@ -135,7 +135,7 @@ func TestStory(t *testing.T) {
 		{
 			"comes back",
 			false,
-			jobs.Progress{Memory: again, Counts: tally(3, 0, 0), Now: at(60)},
+			jobs.Progress{RetryState: again, Counts: tally(3, 0, 0), Now: at(60)},
 			"Created=True:Created Suspended=False:Resumed Running=True:Running",
 			func(s *api.JobStatus) string {
 				if !s.StartTime.Time.Equal(at(60)) {
@@ -148,9 +148,9 @@ func TestStory(t *testing.T) {
 			"succeeds",
 			false,
 			jobs.Progress{
-				Memory: podplan.Memory{Started: at(60), Ended: at(70), Outcome: podplan.JobSucceeded},
-				Counts: tally(0, 3, 0),
-				Now:    at(70),
+				RetryState: podplan.RetryState{Started: at(60), Ended: at(70), Outcome: podplan.JobSucceeded},
+				Counts:     tally(0, 3, 0),
+				Now:        at(70),
 			},
 			"Created=True:Created Suspended=False:Resumed Running=False:Running Succeeded=True:Succeeded",
 			func(s *api.JobStatus) string {
@@ -165,7 +165,7 @@ func TestStory(t *testing.T) {
 			"stays as it is",
 			false,
 			jobs.Progress{
-				Memory:     podplan.Memory{Started: at(60), Ended: at(70), Outcome: podplan.JobSucceeded},
+				RetryState: podplan.RetryState{Started: at(60), Ended: at(70), Outcome: podplan.JobSucceeded},
 				Restarting: true,
 				Counts:     tally(1, 2, 0),
 				Now:        at(80),
@@ -182,7 +182,7 @@ func TestStory(t *testing.T) {
 				j.Policy().Suspend = &c.suspend
 				p := v.compile(t, j)
 				before := j.DeepCopyObject()
-				next, ok := v.kind.Running.Operated.Project(j, p, &c.s).(api.Job)
+				next, ok := v.kind.Running.Operator.Project(j, p, &c.s).(api.Job)
 				if !ok {
 					t.Fatal("another kind")
 				}
@@ -199,7 +199,7 @@ func TestStory(t *testing.T) {
 				}
 				later := c.s
 				later.Now = at(1000)
-				if again := v.kind.Running.Operated.Project(next, p, &later); !equality.Semantic.DeepEqual(next, again) {
+				if again := v.kind.Running.Operator.Project(next, p, &later); !equality.Semantic.DeepEqual(next, again) {
 					t.Errorf("%s: the same is written twice:\n%s", c.name, cmp.Diff(next, again))
 				}
 				j = next
@@ -221,9 +221,9 @@ func TestFailure(t *testing.T) {
 			j := v.decode(t, v.roles())
 			j.GetObjectKind().SetGroupVersionKind(v.kind.GVK())
 			p := v.compile(t, j)
-			running, _ := v.kind.Running.Operated.Project(j, p, &jobs.Progress{Memory: podplan.Memory{Started: at(1)}, Counts: tally(3, 0, 0), Now: at(2)}).(api.Job)
+			running, _ := v.kind.Running.Operator.Project(j, p, &jobs.Progress{RetryState: podplan.RetryState{Started: at(1)}, Counts: tally(3, 0, 0), Now: at(2)}).(api.Job)
 			s := &jobs.Progress{
-				Memory: podplan.Memory{
+				RetryState: podplan.RetryState{
 					Started: at(1),
 					Ended:   at(3),
 					Outcome: podplan.JobFailed,
@@ -232,7 +232,7 @@ func TestFailure(t *testing.T) {
 				},
 				Now: at(3),
 			}
-			failed, _ := v.kind.Running.Operated.Project(running, p, s).(api.Job)
+			failed, _ := v.kind.Running.Operator.Project(running, p, s).(api.Job)
 			if got, want := shown(
 				failed,
 			), "Created=True:Created Running=False:Running Failed=True:Failed"; got != want {
@@ -242,7 +242,7 @@ func TestFailure(t *testing.T) {
 			if last.Reason != v.kind.GVK().Kind+"Failed" || !strings.Contains(last.Message, "it ran longer than 2s") {
 				t.Errorf("%+v", last)
 			}
-			if unplanned := v.kind.Running.Operated.Project(j, nil, s); unplanned == nil {
+			if unplanned := v.kind.Running.Operator.Project(j, nil, s); unplanned == nil {
 				t.Error("a job that cannot be planned has a status, too")
 			}
 		})
@@ -267,7 +267,7 @@ func BenchmarkProject(b *testing.B) {
 			j := v.decode(b, strings.Replace(v.roles(), "replicas: 3", "replicas: 1000", 1))
 			p := v.compile(b, j)
 			s := &jobs.Progress{
-				Memory: podplan.Memory{
+				RetryState: podplan.RetryState{
 					Started: at(1),
 					Done:    map[string]podplan.Indexes{"worker": podplan.ParseIndexes("1,3,5-9")},
 				},
@@ -276,7 +276,7 @@ func BenchmarkProject(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				v.kind.Running.Operated.Project(j, p, s)
+				v.kind.Running.Operator.Project(j, p, s)
 			}
 		})
 	}

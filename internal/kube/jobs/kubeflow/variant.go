@@ -132,14 +132,14 @@ func Of(v *Variant) jobs.Kind {
 			Templates:   jobs.Of(v.templates),
 		},
 		Running: jobs.Running{
-			MadeHere: true,
+			RunsJobs: true,
 			Retries:  true,
-			Operated: &jobs.Operated{
-				Compile: of(v.compile),
-				Others:  v.others(),
-				Told:    jobs.Of(told),
-				Project: v.project,
-				Tells:   tells,
+			Operator: &jobs.Operator{
+				Compile:       of(v.compile),
+				Others:        v.others(),
+				StateOfStatus: jobs.Of(told),
+				Project:       v.project,
+				StatusEvents:  tells,
 			},
 			Injection: jobs.InTemplates(v.places),
 		},
@@ -154,8 +154,8 @@ func Of(v *Variant) jobs.Kind {
 	}
 	if v.Elastic != nil {
 		all := of(v.artifacts)
-		k.Running.Operated.Artifacts = func(o jobs.Object, _ *jobs.Plan, _ *jobs.Progress) ([]jobs.Artifact, error) { return all(o) }
-		k.Running.Operated.Makes = []schema.GroupResource{
+		k.Running.Operator.Artifacts = func(o jobs.Object, _ *jobs.Plan, _ *jobs.Progress) ([]jobs.Artifact, error) { return all(o) }
+		k.Running.Operator.Makes = []schema.GroupResource{
 			{Group: autoscalingv2.GroupName, Resource: "horizontalpodautoscalers"},
 		}
 	}

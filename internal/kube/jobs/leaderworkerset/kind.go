@@ -3,10 +3,13 @@ package leaderworkerset
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	api "github.com/mlbatch/mlbatch/api/leaderworkerset/v1"
@@ -17,7 +20,8 @@ import (
 func Kind() jobs.GroupedKind {
 	return jobs.GroupedKind{
 		GVK: GVK(), New: func() jobs.Object { return &api.LeaderWorkerSet{} },
-		Resource: Resource, Framework: Framework, NameLabel: api.NameLabel,
+		Resource: Resource, ShortNames: []string{"lws"}, Framework: Framework, AddToScheme: api.AddToScheme,
+		NameLabel: api.NameLabel, GroupIndexLabel: api.GroupIndexLabel, PodIndexLabel: api.WorkerIndexLabel,
 		Queueing: jobs.GroupQueueing{Group: IndexOf, WorkloadName: GroupName, Size: sizeOf, Kept: sizeKept},
 		Running:  jobs.GroupRunning{Others: []string{Image}, Next: next},
 		Admission: jobs.GroupAdmission{
@@ -34,6 +38,7 @@ func Kind() jobs.GroupedKind {
 			Warnings:       jobs.Of(Warnings),
 			GroupSize:      []string{"spec", "leaderWorkerTemplate", "size"},
 		},
+		Viewing: jobs.GroupViewing{Pods: pods, NotMade: jobs.Of(notMade)},
 		Wrapped: &jobs.Wrapping{PodSets: wrappedPods, HeldBack: heldBack, Written: writeParts},
 	}
 }
@@ -48,6 +53,26 @@ func (t *Template) groupSize(name string, index int32, one *corev1.Pod) *jobs.Gr
 func firstGroup(l *api.LeaderWorkerSet) []kueue.PodSet {
 	t := Of(l)
 	return t.PodSets(l.Name, 0, groupKey(l.Namespace, l.Name+"-0"), t.parted())
+}
+
+// pods is jobs.GroupViewing.Pods.
+func pods(o jobs.Object) (int32, *corev1.PodTemplateSpec) {
+	l, is := o.(*api.LeaderWorkerSet)
+	if !is {
+		return 0, nil
+	}
+	t := &l.Spec.LeaderWorkerTemplate
+	return Replicas(l) * ptr.Deref(t.Size, 1), &t.WorkerTemplate
+}
+
+// notMade is what the condition of its progress says of pods that could not be made.
+func notMade(l *api.LeaderWorkerSet) string {
+	if c := apimeta.FindStatusCondition(l.Status.Conditions, api.Progressing); c != nil {
+		if why, is := strings.CutPrefix(c.Message, api.PodsNotMade); is {
+			return why
+		}
+	}
+	return ""
 }
 
 // sizeOf is jobs.GroupQueueing.Size.

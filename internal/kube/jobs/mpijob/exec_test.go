@@ -205,7 +205,7 @@ func TestRightsOfLaunchers(t *testing.T) {
 	if diff := cmp.Diff([]string{"ConfigMap a-config", "Secret a-ssh", "Service a"}, kinds); diff != "" {
 		t.Errorf("jobs of v2beta1 need no rights (-want +got):\n%s", diff)
 	}
-	if _, err := mpijob.Kind().Running.Operated.Artifacts(j, nil, nil); err != nil {
+	if _, err := mpijob.Kind().Running.Operator.Artifacts(j, nil, nil); err != nil {
 		t.Error(err)
 	}
 }

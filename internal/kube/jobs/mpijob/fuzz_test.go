@@ -123,7 +123,7 @@ func judge(t judged, version, spec string) {
 	}
 	before, k := j.DeepCopyObject(), mpijob.Kind()
 	errs := k.Admission.Validate(j)
-	plan, err := k.Running.Operated.Compile(j)
+	plan, err := k.Running.Operator.Compile(j)
 	facts, readErr := k.Read(j)
 	if (len(errs) == 0) != (readErr == nil) || (readErr == nil) != (err == nil) {
 		t.Fatalf("the webhook says %v, the plan %v, the queue %v", errs, err, readErr)
@@ -132,7 +132,7 @@ func judge(t judged, version, spec string) {
 	k.Admission.Keep(j, j, nil)
 	k.Admission.ValidateChange(j, j)
 	k.Admission.Warnings(j, lifecycle.Defaults())
-	k.Running.Operated.Project(j, plan, &jobs.Progress{})
+	k.Running.Operator.Project(j, plan, &jobs.Progress{})
 	if u, err := runtime.DefaultUnstructuredConverter.ToUnstructured(j); err == nil {
 		sets, err := k.Queueing.Wrapped.PodSets(u)
 		if readErr == nil && (err != nil || len(sets) < len(facts.PodSets)) {
@@ -151,7 +151,7 @@ func judge(t judged, version, spec string) {
 func made(t judged, j *v2beta1.MPIJob, p *jobs.Plan, f *jobs.Facts) {
 	t.Helper()
 	k := mpijob.Kind()
-	all, err := k.Running.Operated.Artifacts(j, p, &jobs.Progress{})
+	all, err := k.Running.Operator.Artifacts(j, p, &jobs.Progress{})
 	if err != nil {
 		t.Fatalf("what it has beside its pods: %v", err)
 	}
@@ -171,12 +171,12 @@ func made(t judged, j *v2beta1.MPIJob, p *jobs.Plan, f *jobs.Facts) {
 			continue
 		}
 		m := podplan.Member{Role: r.Name}
-		pod, err := p.Pod(j, k.GVK(), m, &podplan.Memory{}, nil)
+		pod, err := p.Pod(j, k.GVK(), m, &podplan.RetryState{}, nil)
 		if err != nil {
 			t.Fatalf("a pod of %s: %v", r.Name, err)
 		}
 		if of := p.MakeOf(r.Name); of != nil {
-			if _, err := of(m, &podplan.Memory{}, nil); err != nil {
+			if _, err := of(m, &podplan.RetryState{}, nil); err != nil {
 				t.Fatalf("%s: %v", r.Name, err)
 			}
 		}
@@ -199,7 +199,7 @@ func BenchmarkCompile(b *testing.B) {
 	j, k := large(b), mpijob.Kind()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := k.Running.Operated.Compile(j); err != nil {
+		if _, err := k.Running.Operator.Compile(j); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -214,7 +214,7 @@ func BenchmarkProject(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		k.Running.Operated.Project(j, p, s)
+		k.Running.Operator.Project(j, p, s)
 	}
 }
 
@@ -224,7 +224,7 @@ func BenchmarkArtifacts(b *testing.B) {
 	p := compile(b, j)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := k.Running.Operated.Artifacts(j, p, &jobs.Progress{}); err != nil {
+		if _, err := k.Running.Operator.Artifacts(j, p, &jobs.Progress{}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -56,16 +56,16 @@ func Kind() jobs.Kind {
 		return keepVersion(was, ssh.Admission.Keep(was, is, original))
 	}
 	k.Admission.Warnings = warnings
-	k.Running.Operated = &jobs.Operated{
-		Compile: func(o jobs.Object) (*jobs.Plan, error) { return kindOf(o, &ssh, &exec).Running.Operated.Compile(o) },
+	k.Running.Operator = &jobs.Operator{
+		Compile: func(o jobs.Object) (*jobs.Plan, error) { return kindOf(o, &ssh, &exec).Running.Operator.Compile(o) },
 		Project: func(o jobs.Object, p *jobs.Plan, s *jobs.Progress) jobs.Object {
-			return kindOf(o, &ssh, &exec).Running.Operated.Project(o, p, s)
+			return kindOf(o, &ssh, &exec).Running.Operator.Project(o, p, s)
 		},
-		Others:    ssh.Running.Operated.Others,
-		Told:      ssh.Running.Operated.Told,
-		Tells:     ssh.Running.Operated.Tells,
-		Children:  []jobs.ChildKind{job.Child()},
-		Artifacts: artifacts,
+		Others:        ssh.Running.Operator.Others,
+		StateOfStatus: ssh.Running.Operator.StateOfStatus,
+		StatusEvents:  ssh.Running.Operator.StatusEvents,
+		Children:      []jobs.ChildKind{job.Child()},
+		Artifacts:     artifacts,
 		Makes: []schema.GroupResource{
 			{Resource: "services"},
 			{Resource: "configmaps"},

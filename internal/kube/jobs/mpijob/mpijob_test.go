@@ -45,7 +45,7 @@ func decode(t testing.TB, spec string, v1 ...string) *v2beta1.MPIJob {
 
 func compile(t testing.TB, j *v2beta1.MPIJob) *jobs.Plan {
 	t.Helper()
-	p, err := mpijob.Kind().Running.Operated.Compile(j)
+	p, err := mpijob.Kind().Running.Operator.Compile(j)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,10 @@ func compile(t testing.TB, j *v2beta1.MPIJob) *jobs.Plan {
 func member(t testing.TB, j *v2beta1.MPIJob, role string, index int32) *corev1.Pod {
 	t.Helper()
 	k := mpijob.Kind()
-	pod, err := compile(t, j).Pod(j, k.GVK(), podplan.Member{Role: role, Index: index}, &podplan.Memory{}, nil)
+	pod, err := compile(
+		t,
+		j,
+	).Pod(j, k.GVK(), podplan.Member{Role: role, Index: index}, &podplan.RetryState{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +76,7 @@ func artifacts(t testing.TB, j *v2beta1.MPIJob, there ...int32) map[string]jobs.
 	for _, n := range there {
 		s.Counts["worker"] = podplan.Tally{Active: n}
 	}
-	all, err := mpijob.Kind().Running.Operated.Artifacts(j, p, s)
+	all, err := mpijob.Kind().Running.Operator.Artifacts(j, p, s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,12 +102,12 @@ func TestLauncherVersion(t *testing.T) {
 	k := mpijob.Kind()
 	version := func(j *v2beta1.MPIJob) string {
 		p := compile(t, j)
-		o, err := p.Child(j, k.GVK(), podplan.Member{Role: "launcher"}, &podplan.Memory{}, nil)
+		o, err := p.Child(j, k.GVK(), podplan.Member{Role: "launcher"}, &podplan.RetryState{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if seen := p.SeeChild(
-			k.Running.Operated.Child(batchv1.SchemeGroupVersion.WithKind("Job")),
+			k.Running.Operator.Child(batchv1.SchemeGroupVersion.WithKind("Job")),
 			o,
 		); seen.Version != p.Role("launcher").Version ||
 			seen.Version == "" {
@@ -181,7 +184,7 @@ containers:
 	if diff := cmp.Diff(spec, pod.Spec); diff != "" {
 		t.Errorf("worker (-want +got):\n%s", diff)
 	}
-	o, err := p.Make[0](podplan.Member{Role: "launcher"}, &podplan.Memory{}, jobs.Admitted{
+	o, err := p.Make[0](podplan.Member{Role: "launcher"}, &podplan.RetryState{}, jobs.Admitted{
 		"launcher": {
 			NodeSelector: map[string]string{"x": "y"},
 			Labels:       map[string]string{"of": "the admission"},
@@ -246,7 +249,7 @@ template:
 	}
 	if _, err := p.Make[0](
 		podplan.Member{Role: "launcher"},
-		&podplan.Memory{},
+		&podplan.RetryState{},
 		jobs.Admitted{"worker": {}},
 	); err == nil {
 		t.Error("a launcher that was not admitted was made")
@@ -434,7 +437,7 @@ func TestRefusals(t *testing.T) {
 		if !found {
 			t.Errorf("%s: %s: got %v, want %s: %s", name, tc.why, errs, tc.field, tc.cure)
 		}
-		if _, err := k.Running.Operated.Compile(j); err == nil {
+		if _, err := k.Running.Operator.Compile(j); err == nil {
 			t.Errorf("%s: it compiled", name)
 		}
 		if _, err := k.Read(j); err == nil {

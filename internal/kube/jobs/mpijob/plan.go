@@ -159,7 +159,7 @@ func settings(j api.Job) *api.MPIJobSpec {
 func launcherJob(j api.Job, p *jobs.Plan) jobs.Make {
 	policy := j.Policy()
 	gvk := v2beta1.GroupVersion.WithKind(v2beta1.MPIJobKind)
-	return func(x podplan.Member, m *podplan.Memory, admitted jobs.Admitted) (jobs.Object, error) {
+	return func(x podplan.Member, m *podplan.RetryState, admitted jobs.Admitted) (jobs.Object, error) {
 		var info *jobs.PodSetInfo
 		if admitted != nil {
 			given, known := admitted[launcher]

@@ -42,16 +42,16 @@ func TestProject(t *testing.T) {
 			{"its pods are gone", true, jobs.Progress{Suspended: true}, "Suspended MPIJobSuspended True"},
 			{"it was resumed", false, jobs.Progress{}, "Suspended MPIJobResumed False"},
 			{"it runs again", false, jobs.Progress{Counts: counts(one, two)}, "Running MPIJobRunning True"},
-			{"mpirun ended", false, jobs.Progress{Memory: podplan.Memory{Outcome: podplan.JobSucceeded, Ended: start.Add(time.Minute)}, Counts: counts(podplan.Tally{Succeeded: 1}, two)}, "Succeeded MPIJobSucceeded True"},
+			{"mpirun ended", false, jobs.Progress{RetryState: podplan.RetryState{Outcome: podplan.JobSucceeded, Ended: start.Add(time.Minute)}, Counts: counts(podplan.Tally{Succeeded: 1}, two)}, "Succeeded MPIJobSucceeded True"},
 		} {
 			j.Spec.RunPolicy.Suspend = &step.suspend
 			if step.s.Started.IsZero() && !step.suspend {
 				step.s.Started = start
 			}
 			step.s.Now = start
-			o, _ := mpijob.Kind().Running.Operated.Project(j, p, &step.s).(*v2beta1.MPIJob)
+			o, _ := mpijob.Kind().Running.Operator.Project(j, p, &step.s).(*v2beta1.MPIJob)
 			told := ""
-			for _, e := range mpijob.Kind().Running.Operated.Tells(j, o) {
+			for _, e := range mpijob.Kind().Running.Operator.StatusEvents(j, o) {
 				told += e.Reason
 				if bad := strings.HasSuffix(e.Reason, "Evicted") ||
 					strings.HasSuffix(e.Reason, "Restarting"); e.Warning != bad ||
@@ -85,8 +85,8 @@ func TestProject(t *testing.T) {
 			t.Errorf("launcher: %+v", r)
 		}
 	}
-	failed, _ := mpijob.Kind().Running.Operated.Project(decode(t, "PAIR"), compile(t, decode(t, "PAIR")), &jobs.Progress{
-		Memory: podplan.Memory{Started: start, Outcome: podplan.JobFailed, Message: "a-launcher failed: it was tried too often"}, Now: start,
+	failed, _ := mpijob.Kind().Running.Operator.Project(decode(t, "PAIR"), compile(t, decode(t, "PAIR")), &jobs.Progress{
+		RetryState: podplan.RetryState{Started: start, Outcome: podplan.JobFailed, Message: "a-launcher failed: it was tried too often"}, Now: start,
 	}).(*v2beta1.MPIJob)
 	last := failed.Status.Conditions[len(failed.Status.Conditions)-1]
 	if last.Reason != "MPIJobFailed" || !strings.Contains(last.Message, "it was tried too often") {

@@ -59,7 +59,7 @@ spec:
 		t.Fatal(err)
 	}
 	kind := pytorchjob.Kind()
-	plan, err := kind.Running.Operated.Compile(j)
+	plan, err := kind.Running.Operator.Compile(j)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ spec:
 				j,
 				kind.GVK(),
 				podplan.Member{Role: plan.Roles[i].Name, Index: index},
-				&podplan.Memory{},
+				&podplan.RetryState{},
 				nil,
 			)
 			if err != nil {

@@ -25,13 +25,13 @@ func TestReplicaFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := raycluster.Kind()
-	p, err := k.Running.Operated.Compile(c)
+	p, err := k.Running.Operator.Compile(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	project := func(s jobs.Progress) {
 		t.Helper()
-		is, typed := k.Running.Operated.Project(c, p, &s).(*api.RayCluster)
+		is, typed := k.Running.Operator.Project(c, p, &s).(*api.RayCluster)
 		if !typed {
 			t.Fatal("it is another kind")
 		}

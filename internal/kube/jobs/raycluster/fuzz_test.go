@@ -124,7 +124,7 @@ func judge(t judged, spec string) {
 	k := raycluster.Kind()
 	before := c.DeepCopy()
 	errs := k.Admission.Validate(c)
-	plan, err := k.Running.Operated.Compile(c)
+	plan, err := k.Running.Operator.Compile(c)
 	facts, readErr := k.Read(c)
 	if (len(errs) == 0) != (readErr == nil) || (readErr == nil) != (err == nil) {
 		t.Fatalf("the webhook says %v, the plan %v, the queue %v", errs, err, readErr)
@@ -133,7 +133,7 @@ func judge(t judged, spec string) {
 	k.Admission.Keep(c, c, nil)
 	k.Admission.ValidateChange(c, c)
 	k.Admission.Warnings(c, nothing())
-	k.Running.Operated.Project(c, plan, &jobs.Progress{})
+	k.Running.Operator.Project(c, plan, &jobs.Progress{})
 	u, uErr := runtime.DefaultUnstructuredConverter.ToUnstructured(c)
 	if uErr == nil {
 		sets, err := k.Queueing.Wrapped.PodSets(u)
@@ -142,7 +142,7 @@ func judge(t judged, spec string) {
 		}
 	}
 	if err == nil {
-		if _, err := k.Running.Operated.Artifacts(c, plan, &jobs.Progress{}); err != nil {
+		if _, err := k.Running.Operator.Artifacts(c, plan, &jobs.Progress{}); err != nil {
 			t.Fatalf("%v", err)
 		}
 		if len(plan.Roles) != len(facts.PodSets) || len(plan.Roles) != len(plan.Templates) ||

@@ -34,12 +34,12 @@ func Kind() jobs.Kind {
 			Templates:   jobs.Of(func(c *api.RayCluster) []jobs.PodTemplate { return Templates(&c.Spec, "spec") }),
 		},
 		Running: jobs.Running{
-			MadeHere: true,
-			Operated: &jobs.Operated{
-				Compile:   compile,
-				Others:    Others(),
-				Artifacts: artifacts,
-				Sweep:     &jobs.Sweep{Finalizer: sweepFinalizer, Job: jobs.Of(sweep)},
+			RunsJobs: true,
+			Operator: &jobs.Operator{
+				Compile:      compile,
+				Others:       Others(),
+				Artifacts:    artifacts,
+				Finalization: &jobs.Finalization{Finalizer: sweepFinalizer, Job: jobs.Of(sweep)},
 				Makes: []schema.GroupResource{
 					{Group: batchv1.GroupName, Resource: "jobs"},
 					{Resource: "services"},
@@ -48,8 +48,8 @@ func Kind() jobs.Kind {
 					{Group: rbacv1.GroupName, Resource: "roles"},
 					{Group: rbacv1.GroupName, Resource: "rolebindings"},
 				},
-				Told:    jobs.Of(told),
-				Project: project,
+				StateOfStatus: jobs.Of(told),
+				Project:       project,
 			},
 			Injection: jobs.InTemplates(func(c *api.RayCluster) []jobs.Place { return Places(&c.Spec) }),
 		},

@@ -53,8 +53,8 @@ func project(o jobs.Object, p *jobs.Plan, s *jobs.Progress) jobs.Object {
 const wereReady = "all pods are ready for the first time"
 
 // told is what a status says of what is remembered.
-func told(c *api.RayCluster) podplan.Memory {
-	return podplan.Memory{Started: jobs.Begun(c, nil, active(c))}
+func told(c *api.RayCluster) podplan.RetryState {
+	return podplan.RetryState{Started: jobs.Begun(c, nil, active(c))}
 }
 
 // count fills in how many workers there are and what they ask for.

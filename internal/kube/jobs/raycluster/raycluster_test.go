@@ -44,7 +44,7 @@ func decode(t testing.TB, spec string) *api.RayCluster {
 func compile(t testing.TB, c *api.RayCluster) *jobs.Plan {
 	t.Helper()
 	k := raycluster.Kind()
-	p, err := k.Running.Operated.Compile(c)
+	p, err := k.Running.Operator.Compile(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -413,7 +413,7 @@ func TestLongNames(t *testing.T) {
 func artifacts(t testing.TB, c *api.RayCluster) map[string]jobs.Artifact {
 	t.Helper()
 	k := raycluster.Kind()
-	all, err := k.Running.Operated.Artifacts(c, compile(t, c), &jobs.Progress{})
+	all, err := k.Running.Operator.Artifacts(c, compile(t, c), &jobs.Progress{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -766,7 +766,7 @@ func TestRefused(t *testing.T) {
 		if len(errs) != 1 || errs[0].Field != tc.field || !strings.Contains(errs[0].Error(), tc.cure) {
 			t.Errorf("%s: %v", name, errs)
 		}
-		if _, err := k.Running.Operated.Compile(c); err == nil {
+		if _, err := k.Running.Operator.Compile(c); err == nil {
 			t.Errorf("%s: it has a plan", name)
 		}
 		if _, err := k.Read(c); err == nil {
@@ -922,7 +922,7 @@ func at(seconds int64) time.Time { return time.Unix(1_000_000+seconds, 0).UTC() 
 // TestStory tells state and conditions of a cluster in the words that scripts wait for.
 func TestStory(t *testing.T) {
 	k := raycluster.Kind()
-	begun := podplan.Memory{Started: at(10)}
+	begun := podplan.RetryState{Started: at(10)}
 	tally := func(head, workers int32) map[string]podplan.Tally {
 		return map[string]podplan.Tally{"head": {Active: 1, Ready: head}, "small": {Active: 2, Ready: workers}}
 	}
@@ -936,16 +936,16 @@ func TestStory(t *testing.T) {
 		want    string
 	}{
 		{"held by its queue", true, jobs.Progress{Suspended: true, Now: at(0)}, "suspended", "HeadPodReady=False:HeadPodNotFound RayClusterProvisioned=False:RayClusterSuspended RayClusterSuspended=True:RayClusterSuspended"},
-		{"admitted", false, jobs.Progress{Memory: begun, Now: at(10)}, "", "HeadPodReady=False:HeadPodNotFound RayClusterProvisioned=False:RayClusterPodsProvisioning RayClusterSuspended=False:RayClusterSuspended RayClusterSuspending=False:RayClusterSuspended"},
-		{"comes up", false, jobs.Progress{Memory: begun, Counts: tally(0, 0), Now: at(11)}, "", "HeadPodReady=False:ContainersNotReady RayClusterProvisioned=False:RayClusterPodsProvisioning RayClusterSuspended=False:RayClusterSuspended RayClusterSuspending=False:RayClusterSuspended"},
-		{"is there", false, jobs.Progress{Memory: begun, Ready: true, Counts: tally(1, 2), Now: at(12)}, "ready", "HeadPodReady=True:HeadPodRunningAndReady RayClusterProvisioned=True:AllPodRunningAndReadyFirstTime RayClusterSuspended=False:RayClusterSuspended RayClusterSuspending=False:RayClusterSuspended"},
-		{"loses a worker", false, jobs.Progress{Memory: begun, Counts: tally(1, 1), Now: at(13)}, "ready", "HeadPodReady=True:HeadPodRunningAndReady RayClusterProvisioned=True:AllPodRunningAndReadyFirstTime RayClusterSuspended=False:RayClusterSuspended RayClusterSuspending=False:RayClusterSuspended"},
-		{"is evicted", true, jobs.Progress{Memory: begun, Counts: tally(1, 1), Now: at(14)}, "ready", "HeadPodReady=True:HeadPodRunningAndReady RayClusterProvisioned=True:AllPodRunningAndReadyFirstTime RayClusterSuspended=False:RayClusterSuspended RayClusterSuspending=True:RayClusterSuspending"},
+		{"admitted", false, jobs.Progress{RetryState: begun, Now: at(10)}, "", "HeadPodReady=False:HeadPodNotFound RayClusterProvisioned=False:RayClusterPodsProvisioning RayClusterSuspended=False:RayClusterSuspended RayClusterSuspending=False:RayClusterSuspended"},
+		{"comes up", false, jobs.Progress{RetryState: begun, Counts: tally(0, 0), Now: at(11)}, "", "HeadPodReady=False:ContainersNotReady RayClusterProvisioned=False:RayClusterPodsProvisioning RayClusterSuspended=False:RayClusterSuspended RayClusterSuspending=False:RayClusterSuspended"},
+		{"is there", false, jobs.Progress{RetryState: begun, Ready: true, Counts: tally(1, 2), Now: at(12)}, "ready", "HeadPodReady=True:HeadPodRunningAndReady RayClusterProvisioned=True:AllPodRunningAndReadyFirstTime RayClusterSuspended=False:RayClusterSuspended RayClusterSuspending=False:RayClusterSuspended"},
+		{"loses a worker", false, jobs.Progress{RetryState: begun, Counts: tally(1, 1), Now: at(13)}, "ready", "HeadPodReady=True:HeadPodRunningAndReady RayClusterProvisioned=True:AllPodRunningAndReadyFirstTime RayClusterSuspended=False:RayClusterSuspended RayClusterSuspending=False:RayClusterSuspended"},
+		{"is evicted", true, jobs.Progress{RetryState: begun, Counts: tally(1, 1), Now: at(14)}, "ready", "HeadPodReady=True:HeadPodRunningAndReady RayClusterProvisioned=True:AllPodRunningAndReadyFirstTime RayClusterSuspended=False:RayClusterSuspended RayClusterSuspending=True:RayClusterSuspending"},
 		{"has gone", true, jobs.Progress{Suspended: true, Now: at(15)}, "suspended", "HeadPodReady=False:HeadPodNotFound RayClusterProvisioned=False:RayClusterSuspended RayClusterSuspended=True:RayClusterSuspended RayClusterSuspending=False:RayClusterSuspended"},
 	} {
 		c.Spec.Suspend = &chapter.suspend
 		before := c.DeepCopy()
-		out, _ := k.Running.Operated.Project(c, compile(t, c), &chapter.s).(*api.RayCluster)
+		out, _ := k.Running.Operator.Project(c, compile(t, c), &chapter.s).(*api.RayCluster)
 		if !equality.Semantic.DeepEqual(before, c) {
 			t.Fatalf("%s: the object was changed", chapter.name)
 		}
@@ -960,13 +960,13 @@ func TestStory(t *testing.T) {
 		if !out.Status.LastUpdateTime.Time.Equal(chapter.s.Now) || out.Status.ObservedGeneration != 3 {
 			t.Errorf("%s: %v", chapter.name, out.Status)
 		}
-		again, _ := k.Running.Operated.Project(out, compile(t, out), &chapter.s).(*api.RayCluster)
+		again, _ := k.Running.Operator.Project(out, compile(t, out), &chapter.s).(*api.RayCluster)
 		if diff := cmp.Diff(out, again); diff != "" {
 			t.Errorf("%s: what is so stays so:\n%s", chapter.name, diff)
 		}
 		c = out
 	}
-	if unplanned := k.Running.Operated.Project(c, nil, &jobs.Progress{}); unplanned == nil {
+	if unplanned := k.Running.Operator.Project(c, nil, &jobs.Progress{}); unplanned == nil {
 		t.Error("a cluster that cannot be planned has a status, too")
 	}
 }
@@ -978,7 +978,7 @@ func TestNumbers(t *testing.T) {
 		t,
 		"headGroupSpec: {POD}, workerGroupSpecs: [{groupName: a, replicas: 2, minReplicas: 1, maxReplicas: 5, numOfHosts: 2, POD}, {groupName: b, replicas: 1, template: {spec: {containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 3, google.com/tpu: 4}}}]}}}]",
 	)
-	out, _ := k.Running.Operated.Project(c, compile(t, c), &jobs.Progress{Addresses: map[string]string{"head": "1.2.3.4"}, Counts: map[string]podplan.Tally{"head": {Active: 1, Ready: 1}, "a": {Active: 4, Ready: 3}, "b": {Active: 1}}, Now: at(1)}).(*api.RayCluster)
+	out, _ := k.Running.Operator.Project(c, compile(t, c), &jobs.Progress{Addresses: map[string]string{"head": "1.2.3.4"}, Counts: map[string]podplan.Tally{"head": {Active: 1, Ready: 1}, "a": {Active: 4, Ready: 3}, "b": {Active: 1}}, Now: at(1)}).(*api.RayCluster)
 	s := out.Status
 	if s.DesiredWorkerReplicas != 5 || s.MinWorkerReplicas != 2 || s.MaxWorkerReplicas != 2147483647 ||
 		s.ReadyWorkerReplicas != 3 ||
@@ -1019,13 +1019,13 @@ func BenchmarkProject(b *testing.B) {
 	p := compile(b, c)
 	k := raycluster.Kind()
 	s := &jobs.Progress{
-		Memory: podplan.Memory{Started: at(1)},
-		Counts: map[string]podplan.Tally{"head": {Active: 1, Ready: 1}, "g": {Active: 1000, Ready: 900}},
-		Now:    at(2),
+		RetryState: podplan.RetryState{Started: at(1)},
+		Counts:     map[string]podplan.Tally{"head": {Active: 1, Ready: 1}, "g": {Active: 1000, Ready: 900}},
+		Now:        at(2),
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		k.Running.Operated.Project(c, p, s)
+		k.Running.Operator.Project(c, p, s)
 	}
 }
 
@@ -1033,7 +1033,7 @@ func BenchmarkProject(b *testing.B) {
 // little and is found by no service.
 func TestSweep(t *testing.T) {
 	k := raycluster.Kind()
-	of := func(spec string) *batchv1.Job { return k.Running.Operated.Sweep.Job(decode(t, spec)) }
+	of := func(spec string) *batchv1.Job { return k.Running.Operator.Finalization.Job(decode(t, spec)) }
 	if j := of(some); j != nil {
 		t.Errorf("it keeps nothing: %+v", j)
 	}
@@ -1081,7 +1081,7 @@ func TestSweep(t *testing.T) {
 		{Name: "RAY_REDIS_ADDRESS", Value: "r:1"},
 	}
 	old.Spec.HeadGroupSpec.RayStartParams = map[string]string{"redis-password": "p"}
-	if j := k.Running.Operated.Sweep.Job(
+	if j := k.Running.Operator.Finalization.Job(
 		old,
 	); j == nil ||
 		variables(&j.Spec.Template.Spec.Containers[0])["RAY_external_storage_namespace"] != "mine" ||
@@ -1089,14 +1089,14 @@ func TestSweep(t *testing.T) {
 		t.Errorf("by annotations: %+v", j)
 	}
 	old.Spec.HeadGroupSpec.Template.Spec.Containers[0].Env = nil
-	if j := k.Running.Operated.Sweep.Job(old); j != nil {
+	if j := k.Running.Operator.Finalization.Job(old); j != nil {
 		t.Errorf("nobody says where: %+v", j)
 	}
 	old.Spec.HeadGroupSpec.Template.Annotations = map[string]string{"kueue.x-k8s.io/workload": "of its owner"}
 	old.Name = strings.Repeat("a", 55)
 	old.Spec.HeadGroupSpec.RayStartParams = nil
 	old.Spec.GcsFaultToleranceOptions = &api.GcsFaultToleranceOptions{RedisAddress: "r"}
-	if j := k.Running.Operated.Sweep.Job(old); len(j.Name) > 63 || len(j.Spec.Template.Annotations) > 0 {
+	if j := k.Running.Operator.Finalization.Job(old); len(j.Name) > 63 || len(j.Spec.Template.Annotations) > 0 {
 		t.Errorf("%s is too long, or admitted with its owner: %v", j.Name, j.Spec.Template.Annotations)
 	}
 }

@@ -77,7 +77,7 @@ func sweep(c *api.RayCluster) *batchv1.Job {
 			BackoffLimit: new(
 				int32(0),
 			),
-			ActiveDeadlineSeconds:   new(int64(jobs.SweepTime.Seconds())),
+			ActiveDeadlineSeconds:   new(int64(jobs.FinalizationTimeout.Seconds())),
 			TTLSecondsAfterFinished: new(int32(sweepLinger)),
 			// Those of a cluster that is a part of a job are of the job's admission.
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels()}, Spec: t.Spec},

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -122,24 +123,32 @@ func checkTemplate(t *corev1.PodTemplateSpec, at *field.Path) field.ErrorList {
 	return nil
 }
 
-// checkService refuses a service that leads to anything but the head.
-func checkService(h *api.HeadGroupSpec, at *field.Path) field.ErrorList {
-	types := []corev1.ServiceType{
+// serviceTypes are those of services that mlbatch makes.
+func serviceTypes() []corev1.ServiceType {
+	return []corev1.ServiceType{
 		corev1.ServiceTypeClusterIP,
 		corev1.ServiceTypeNodePort,
 		corev1.ServiceTypeLoadBalancer,
 	}
+}
+
+// checkService refuses a service that leads to anything but the head.
+func checkService(h *api.HeadGroupSpec, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	if h.ServiceType != "" && !slices.Contains(types, h.ServiceType) {
-		errs = append(errs, field.NotSupported(at.Child("serviceType"), h.ServiceType, types))
+	if h.ServiceType != "" && !slices.Contains(serviceTypes(), h.ServiceType) {
+		errs = append(errs, field.NotSupported(at.Child("serviceType"), h.ServiceType, serviceTypes()))
 	}
-	s := h.HeadService
+	return append(errs, CheckService(h.HeadService, at.Child("headService"), "the cluster")...)
+}
+
+// CheckService refuses a service that leads to anything but the pods of what it is made for.
+func CheckService(s *corev1.Service, at *field.Path, of string) field.ErrorList {
 	if s == nil {
-		return errs
+		return nil
 	}
-	at = at.Child("headService")
-	if s.Spec.Type != "" && !slices.Contains(types, s.Spec.Type) {
-		errs = append(errs, field.NotSupported(at.Child("spec", "type"), s.Spec.Type, types))
+	var errs field.ErrorList
+	if s.Spec.Type != "" && !slices.Contains(serviceTypes(), s.Spec.Type) {
+		errs = append(errs, field.NotSupported(at.Child("spec", "type"), s.Spec.Type, serviceTypes()))
 	}
 	if len(s.Spec.ExternalIPs) > 0 {
 		errs = append(
@@ -155,10 +164,37 @@ func checkService(h *api.HeadGroupSpec, at *field.Path) field.ErrorList {
 	if s.Namespace != "" {
 		errs = append(
 			errs,
-			field.Forbidden(at.Child("metadata", "namespace"), "it is that of the cluster: remove it"),
+			field.Forbidden(at.Child("metadata", "namespace"), "it is that of "+of+": remove it"),
 		)
 	}
 	return errs
+}
+
+// LongestName is that of a job or service: its clusters and their services have it in their names.
+const LongestName = 47
+
+// CheckName refuses a job or service whose name cannot be in those of its clusters and services; clusters
+// says which these are.
+func CheckName(o metav1.Object, clusters string) field.ErrorList {
+	name, at := o.GetName(), field.NewPath("metadata", "name")
+	if name == "" {
+		name, at = o.GetGenerateName()+"xxxxx", field.NewPath("metadata", "generateName")
+	}
+	if len(name) > LongestName {
+		return field.ErrorList{
+			field.Invalid(
+				at,
+				name,
+				fmt.Sprintf("%s and services have it in their names: use at most %d characters", clusters, LongestName),
+			),
+		}
+	}
+	if wrong := validation.IsDNS1035Label(name); len(wrong) > 0 {
+		return field.ErrorList{
+			field.Invalid(at, name, "its services have it in their names: "+strings.Join(wrong, ", ")),
+		}
+	}
+	return nil
 }
 
 func checkGroups(s *api.RayClusterSpec, at *field.Path) field.ErrorList {

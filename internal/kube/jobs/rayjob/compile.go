@@ -205,7 +205,7 @@ func rules(s *api.DeletionStrategy) []rule {
 
 // makeCluster makes the cluster, whose pods get what the job was admitted with.
 func makeCluster(j *api.RayJob) jobs.Make {
-	return func(_ podplan.Member, m *podplan.Memory, admitted jobs.Admitted) (jobs.Object, error) {
+	return func(_ podplan.Member, m *podplan.RetryState, admitted jobs.Admitted) (jobs.Object, error) {
 		c := &api.RayCluster{Spec: *clusterSpec(j).DeepCopy()}
 		if m.Failures > 0 {
 			metav1.SetMetaDataAnnotation(
@@ -251,7 +251,7 @@ func clusterSpec(j *api.RayJob) *api.RayClusterSpec {
 
 // makeSubmitter makes the Job that submits the job.
 func makeSubmitter(j *api.RayJob) jobs.Make {
-	return func(_ podplan.Member, _ *podplan.Memory, admitted jobs.Admitted) (jobs.Object, error) {
+	return func(_ podplan.Member, _ *podplan.RetryState, admitted jobs.Admitted) (jobs.Object, error) {
 		out := &batchv1.Job{
 			Spec: batchv1.JobSpec{BackoffLimit: new(int32(defaultTries)), Template: *submitter(j).DeepCopy()},
 		}

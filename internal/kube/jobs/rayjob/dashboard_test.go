@@ -39,10 +39,10 @@ func unknown() jobs.Answer { return jobs.Answer{Status: http.StatusNotFound, At:
 // begun is a job whose cluster is ready.
 func begun(answers jobs.Answers, more map[string]podplan.Tally) *jobs.Progress {
 	s := &jobs.Progress{
-		Memory:  podplan.Memory{Started: at(10)},
-		Now:     at(100),
-		Answers: answers,
-		Counts:  map[string]podplan.Tally{"cluster": {Active: 1, Ready: 1}},
+		RetryState: podplan.RetryState{Started: at(10)},
+		Now:        at(100),
+		Answers:    answers,
+		Counts:     map[string]podplan.Tally{"cluster": {Active: 1, Ready: 1}},
 	}
 	maps.Copy(s.Counts, more)
 	return s
@@ -52,7 +52,7 @@ func asked(t testing.TB, j *api.RayJob, s *jobs.Progress) []string {
 	t.Helper()
 	k := rayjob.Kind()
 	var out []string
-	for _, c := range k.Running.Operated.Calls(j, compile(t, j), s) {
+	for _, c := range k.Running.Operator.Calls(j, compile(t, j), s) {
 		if !strings.HasPrefix(c.Pod, "a-") || !strings.HasSuffix(c.Pod, "-head") {
 			t.Errorf("pod %s is asked", c.Pod)
 		}
@@ -65,7 +65,7 @@ func asked(t testing.TB, j *api.RayJob, s *jobs.Progress) []string {
 func answer(t testing.TB, j *api.RayJob, a jobs.Answer) jobs.Answers {
 	t.Helper()
 	k := rayjob.Kind()
-	for _, c := range k.Running.Operated.Calls(j, compile(t, j), begun(nil, nil)) {
+	for _, c := range k.Running.Operator.Calls(j, compile(t, j), begun(nil, nil)) {
 		if c.Method == http.MethodGet {
 			return jobs.Answers{c.Key(): a}
 		}
@@ -82,7 +82,7 @@ func TestSubmitted(t *testing.T) {
 		"submissionMode: HTTPMode, jobId: mine, metadata: {a: b}, entrypointNumCpus: 2, entrypointResources: '{\"disk\": 1}', runtimeEnvYAML: 'pip: [x]', "+some,
 	)
 	get, post := "GET 8265 /api/jobs/mine", "POST 8265 /api/jobs/"
-	nobody := &jobs.Progress{Memory: podplan.Memory{Started: at(1)}}
+	nobody := &jobs.Progress{RetryState: podplan.RetryState{Started: at(1)}}
 	known := answer(t, j, unknown())
 	for why, tc := range map[string]struct {
 		s    *jobs.Progress
@@ -93,7 +93,7 @@ func TestSubmitted(t *testing.T) {
 		"it is not known":    {begun(known, nil), []string{get, post}},
 		"it runs":            {begun(answer(t, j, says(api.JobRunning)), nil), []string{get}},
 		"nobody answers":     {begun(answer(t, j, jobs.Answer{Failure: "x"}), nil), []string{get}},
-		"it is over":         {&jobs.Progress{Memory: podplan.Memory{Started: at(1), Outcome: podplan.JobSucceeded}, Answers: known}, nil},
+		"it is over":         {&jobs.Progress{RetryState: podplan.RetryState{Started: at(1), Outcome: podplan.JobSucceeded}, Answers: known}, nil},
 		"it has not started": {&jobs.Progress{Answers: known}, nil},
 	} {
 		if diff := cmp.Diff(tc.want, asked(t, j, tc.s)); diff != "" {
@@ -101,7 +101,7 @@ func TestSubmitted(t *testing.T) {
 		}
 	}
 	k := rayjob.Kind()
-	c := k.Running.Operated.Calls(j, compile(t, j), begun(known, nil))[1]
+	c := k.Running.Operator.Calls(j, compile(t, j), begun(known, nil))[1]
 	var body, want map[string]any
 	if err := json.Unmarshal(c.Body, &body); err != nil {
 		t.Fatal(err)
@@ -147,7 +147,7 @@ func TestHeard(t *testing.T) {
 			j := decode(t, "submissionMode: "+mode+", "+some)
 			s := begun(answer(t, j, tc.answer), nil)
 			s.Attempt = 0
-			seen, _ := k.Running.Operated.Hear(j, compile(t, j), nil, s)
+			seen, _ := k.Running.Operator.Observe(j, compile(t, j), nil, s)
 			if len(seen) != 1 || seen[0].Role != "job" || seen[0].Life != tc.life || seen[0].Reason != tc.reason {
 				t.Errorf("%s, it %s: %+v", mode, why, seen)
 			}
@@ -159,20 +159,27 @@ func TestHeard(t *testing.T) {
 	}
 	j := decode(t, "submissionMode: HTTPMode, "+some)
 	for why, a := range map[string]jobs.Answer{"unknown": unknown(), "nobody": {Failure: "x"}, "nonsense": {Status: http.StatusOK, Body: []byte("<html>")}} {
-		if seen, _ := k.Running.Operated.Hear(j, compile(t, j), nil, begun(answer(t, j, a), nil)); len(seen) > 0 {
+		if seen, _ := k.Running.Operator.Observe(
+			j,
+			compile(t, j),
+			nil,
+			begun(answer(t, j, a), nil),
+		); len(
+			seen,
+		) > 0 {
 			t.Errorf("%s: %+v", why, seen)
 		}
 	}
 	refused := answer(t, j, unknown())
-	submit := k.Running.Operated.Calls(j, compile(t, j), begun(refused, nil))[1]
+	submit := k.Running.Operator.Calls(j, compile(t, j), begun(refused, nil))[1]
 	refused[submit.Key()] = jobs.Answer{Status: http.StatusBadRequest, Body: []byte("no such package")}
-	seen, _ := k.Running.Operated.Hear(j, compile(t, j), nil, begun(refused, nil))
+	seen, _ := k.Running.Operator.Observe(j, compile(t, j), nil, begun(refused, nil))
 	if len(seen) != 1 || seen[0].Life != podplan.Failed || seen[0].Reason != api.SubmissionFailed ||
 		!strings.Contains(seen[0].Why, "no such package") {
 		t.Errorf("%+v", seen)
 	}
 	refused[submit.Key()] = jobs.Answer{Status: http.StatusBadRequest, Body: []byte(strings.Repeat("x", 600))}
-	if seen, _ := k.Running.Operated.Hear(
+	if seen, _ := k.Running.Operator.Observe(
 		j,
 		compile(t, j),
 		nil,
@@ -182,7 +189,7 @@ func TestHeard(t *testing.T) {
 		t.Errorf("an answer without end is cut: %+v", seen)
 	}
 	refused[submit.Key()] = jobs.Answer{Status: http.StatusInternalServerError}
-	if seen, _ := k.Running.Operated.Hear(j, compile(t, j), nil, begun(refused, nil)); len(seen) > 0 {
+	if seen, _ := k.Running.Operator.Observe(j, compile(t, j), nil, begun(refused, nil)); len(seen) > 0 {
 		t.Errorf("it is tried again: %+v", seen)
 	}
 }
@@ -222,7 +229,7 @@ func TestHeardBeside(t *testing.T) {
 		}
 		s.Children = []jobs.Object{b}
 		seen := []podplan.Seen{{Member: podplan.Member{Role: "submitter"}, Life: tc.is}}
-		seen, again := k.Running.Operated.Hear(j, compile(t, j), seen, s)
+		seen, again := k.Running.Operator.Observe(j, compile(t, j), seen, s)
 		if len(seen) != 1 || seen[0].Life != tc.want {
 			t.Errorf("%s: %+v", why, seen)
 		}
@@ -234,7 +241,7 @@ func TestHeardBeside(t *testing.T) {
 	}
 	hung := begun(answer(t, j, says(api.JobSucceeded)), nil)
 	hung.Now = at(20).Add(5 * time.Minute)
-	if seen, _ := k.Running.Operated.Hear(
+	if seen, _ := k.Running.Operator.Observe(
 		j,
 		compile(t, j),
 		[]podplan.Seen{{Member: podplan.Member{Role: "submitter"}, Life: podplan.Ready}},
@@ -243,13 +250,13 @@ func TestHeardBeside(t *testing.T) {
 		t.Errorf("%+v", seen)
 	}
 	token := decode(t, "entrypoint: x, rayClusterSpec: {authOptions: {mode: token}, headGroupSpec: {POD}}")
-	for _, c := range k.Running.Operated.Calls(token, compile(t, token), begun(nil, nil)) {
+	for _, c := range k.Running.Operator.Calls(token, compile(t, token), begun(nil, nil)) {
 		if c.Token != "RAY_AUTH_TOKEN" {
 			t.Errorf("it is asked without its token: %+v", c)
 		}
 	}
 	used := decode(t, "entrypoint: x, submissionMode: HTTPMode, clusterSelector: {ray.io/cluster: a-b}")
-	for _, c := range k.Running.Operated.Calls(used, compile(t, used), begun(nil, nil)) {
+	for _, c := range k.Running.Operator.Calls(used, compile(t, used), begun(nil, nil)) {
 		if c.Token != "" {
 			t.Errorf("%s is shown to the head of a cluster that was there", c.Token)
 		}
@@ -275,8 +282,8 @@ func TestSubmitterStays(t *testing.T) {
 				{Member: podplan.Member{Role: "submitter"}, Life: ended.life, Over: true, Attempt: s.Attempt},
 			}
 			p := compile(t, j)
-			heard, again := k.Running.Operated.Hear(j, p, seen, s)
-			step := p.Next(heard, &s.Memory, s.Now)
+			heard, again := k.Running.Operator.Observe(j, p, seen, s)
+			step := p.Next(heard, &s.RetryState, s.Now)
 			if again != 0 || step.Again != 0 || len(step.Delete) != 1 || step.Delete[0] != 0 {
 				t.Errorf(
 					"%s%s: %v are deleted, it is looked at again after %v and %v",
@@ -314,8 +321,8 @@ func TestStopped(t *testing.T) {
 			t.Errorf("%s: %v", why, got)
 		}
 		p := compile(t, j)
-		seen, _ := k.Running.Operated.Hear(j, p, nil, s)
-		if next := p.Next(seen, &s.Memory, s.Now); next.Changed == tc.left || len(next.Delete) > 0 {
+		seen, _ := k.Running.Operator.Observe(j, p, nil, s)
+		if next := p.Next(seen, &s.RetryState, s.Now); next.Changed == tc.left || len(next.Delete) > 0 {
 			t.Errorf("%s: %+v", why, next)
 		}
 	}
@@ -333,9 +340,9 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestFarewell: a job that is deleted is stopped where its cluster goes on without it, and only
+// TestPostDeleteCalls: a job that is deleted is stopped where its cluster goes on without it, and only
 // if it ran.
-func TestFarewell(t *testing.T) {
+func TestPostDeleteCalls(t *testing.T) {
 	k := rayjob.Kind()
 	used := decode(
 		t,
@@ -345,7 +352,7 @@ func TestFarewell(t *testing.T) {
 	done.Outcome, waits.Started = podplan.JobSucceeded, time.Time{}
 	for why, tc := range map[string]struct {
 		job      *api.RayJob
-		standing *jobs.Progress
+		progress *jobs.Progress
 		stops    bool
 	}{
 		"it runs":                  {used, begun(nil, nil), true},
@@ -353,7 +360,7 @@ func TestFarewell(t *testing.T) {
 		"it never ran":             {used, waits, false},
 		"it goes with its cluster": {decode(t, "submissionMode: HTTPMode, "+some), begun(nil, nil), false},
 	} {
-		calls := k.Running.Operated.Farewell(tc.job, tc.standing)
+		calls := k.Running.Operator.PostDeleteCalls(tc.job, tc.progress)
 		if stops := len(calls) == 1 && calls[0].Method == jobs.Post &&
 			calls[0].Path == "/api/jobs/mine/stop"; stops != tc.stops ||
 			len(calls) > 1 {
@@ -402,7 +409,7 @@ func TestModes(t *testing.T) {
 	if got := asked(t, j, begun(nil, nil)); len(got) > 0 {
 		t.Errorf("nobody knows what it is called: %v", got)
 	}
-	waits, _ := k.Running.Operated.Project(j, compile(t, j), begun(nil, nil)).(*api.RayJob)
+	waits, _ := k.Running.Operator.Project(j, compile(t, j), begun(nil, nil)).(*api.RayJob)
 	if s := waits.Status; s.JobDeploymentStatus != api.DeploymentWaiting {
 		t.Errorf("%+v", s)
 	}
@@ -423,7 +430,7 @@ func TestToldByRay(t *testing.T) {
 		t.Errorf("it may take %s until it runs", d)
 	}
 	runs := map[string]podplan.Tally{"job": {Active: 1}}
-	out, _ := k.Running.Operated.Project(j, compile(t, j), begun(answer(t, j, says(api.JobRunning)), runs)).(*api.RayJob)
+	out, _ := k.Running.Operator.Project(j, compile(t, j), begun(answer(t, j, says(api.JobRunning)), runs)).(*api.RayJob)
 	if s := out.Status; s.JobStatus != api.JobRunning || s.JobDeploymentStatus != api.DeploymentRunning ||
 		s.Message != "it is so" ||
 		!s.RayJobInfo.StartTime.Time.Equal(time.UnixMilli(1000011000)) {
@@ -432,14 +439,14 @@ func TestToldByRay(t *testing.T) {
 	if d := compile(t, out).Deadline; d != 10*time.Minute {
 		t.Errorf("it runs, and may run for %s", d)
 	}
-	quiet, _ := k.Running.Operated.Project(out, compile(t, out), begun(nil, nil)).(*api.RayJob)
+	quiet, _ := k.Running.Operator.Project(out, compile(t, out), begun(nil, nil)).(*api.RayJob)
 	if s := quiet.Status; s.JobDeploymentStatus != api.DeploymentRunning || s.JobStatus != api.JobRunning {
 		t.Errorf("nobody answers, and it is %+v", s)
 	}
 	for rule, want := range map[string]string{"": "Failed/FAILED/AppFailed", "STOPPED": "Complete/STOPPED/", "SubmissionFailed": "Failed//SubmissionFailed"} {
 		s := begun(nil, nil)
 		s.Outcome, s.Rule, s.Message, s.Ended = podplan.JobFailed, rule, "m", at(50)
-		f, _ := k.Running.Operated.Project(j, compile(t, j), s).(*api.RayJob)
+		f, _ := k.Running.Operator.Project(j, compile(t, j), s).(*api.RayJob)
 		if got := fmt.Sprintf(
 			"%s/%s/%s",
 			f.Status.JobDeploymentStatus,
@@ -451,13 +458,13 @@ func TestToldByRay(t *testing.T) {
 	}
 	late := begun(nil, nil)
 	late.Outcome, late.Reason, late.Ended = podplan.JobFailed, podplan.DeadlineExceeded, at(70)
-	f, _ := k.Running.Operated.Project(j, compile(t, j), late).(*api.RayJob)
+	f, _ := k.Running.Operator.Project(j, compile(t, j), late).(*api.RayJob)
 	if s := f.Status; s.Reason != "PreRunningDeadlineExceeded" || !strings.Contains(s.Message, "1m0s") {
 		t.Errorf("%+v", s)
 	}
 	again := begun(nil, nil)
 	again.Attempt, again.LastFailure = 1, at(40)
-	next, _ := k.Running.Operated.Project(out, compile(t, out), again).(*api.RayJob)
+	next, _ := k.Running.Operator.Project(out, compile(t, out), again).(*api.RayJob)
 	if d := compile(
 		t,
 		next,
@@ -466,7 +473,7 @@ func TestToldByRay(t *testing.T) {
 		t.Errorf("another try is %s, and may take %s until it runs", next.Status.JobDeploymentStatus, d)
 	}
 	late.Attempt, late.LastFailure = 1, at(40)
-	if f, _ := k.Running.Operated.Project(next, compile(t, next), late).(*api.RayJob); f.Status.Reason != "PreRunningDeadlineExceeded" {
+	if f, _ := k.Running.Operator.Project(next, compile(t, next), late).(*api.RayJob); f.Status.Reason != "PreRunningDeadlineExceeded" {
 		t.Errorf("%+v", f.Status)
 	}
 }

@@ -45,8 +45,8 @@ func project(o jobs.Object, _ *jobs.Plan, s *jobs.Progress) jobs.Object {
 }
 
 // remembered is what a status says of what is remembered.
-func remembered(j *api.RayJob) podplan.Memory {
-	m := podplan.Memory{}
+func remembered(j *api.RayJob) podplan.RetryState {
+	m := podplan.RetryState{}
 	if how := finished(j); how != nil {
 		m = jobs.EndedAs(how, j.Status.EndTime)
 	}

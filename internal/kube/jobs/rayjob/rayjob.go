@@ -46,8 +46,8 @@ func Kind() jobs.Kind {
 			Templates:   jobs.Of(templates),
 		},
 		Running: jobs.Running{
-			MadeHere: true,
-			Operated: &jobs.Operated{
+			RunsJobs: true,
+			Operator: &jobs.Operator{
 				Compile:   compile,
 				Others:    raycluster.Others(),
 				Children:  []jobs.ChildKind{raycluster.Child(), job.Child()},
@@ -57,11 +57,11 @@ func Kind() jobs.Kind {
 					{Group: batchv1.GroupName, Resource: "jobs"},
 					{Group: "ray.io", Resource: "rayclusters"},
 				},
-				Told:     jobs.Of(remembered),
-				Calls:    calls,
-				Farewell: farewell,
-				Hear:     hear,
-				Project:  project,
+				StateOfStatus:   jobs.Of(remembered),
+				Calls:           calls,
+				PostDeleteCalls: farewell,
+				Observe:         hear,
+				Project:         project,
 			},
 			Injection: injection(),
 		},

@@ -46,7 +46,7 @@ func decode(t testing.TB, spec string) *api.RayJob {
 func compile(t testing.TB, j *api.RayJob) *jobs.Plan {
 	t.Helper()
 	k := rayjob.Kind()
-	p, err := k.Running.Operated.Compile(j)
+	p, err := k.Running.Operator.Compile(j)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func member(t testing.TB, j *api.RayJob, role string, admitted jobs.Admitted) jo
 	o, err := compile(
 		t,
 		j,
-	).Child(j, rayjob.Kind().GVK(), podplan.Member{Role: role}, &podplan.Memory{}, admitted)
+	).Child(j, rayjob.Kind().GVK(), podplan.Member{Role: role}, &podplan.RetryState{}, admitted)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -355,14 +355,14 @@ func TestWorkersGo(t *testing.T) {
 		"OtherEnd": {"it is about those that end well", podplan.JobFailed, 500, 0, "submitter=1"},
 	} {
 		j := decode(t, rule+some)
-		s := &jobs.Progress{Memory: podplan.Memory{Started: at(1), Outcome: tc.outcome}, Now: at(tc.now)}
+		s := &jobs.Progress{RetryState: podplan.RetryState{Started: at(1), Outcome: tc.outcome}, Now: at(tc.now)}
 		if tc.outcome != podplan.Open {
 			s.Ended = at(10)
 		}
 		for range 2 { // what ended is known from the status
-			j, _ = k.Running.Operated.Project(j, compile(t, j), s).(*api.RayJob)
+			j, _ = k.Running.Operator.Project(j, compile(t, j), s).(*api.RayJob)
 		}
-		if _, again := k.Running.Operated.Hear(j, compile(t, j), nil, s); again != tc.again {
+		if _, again := k.Running.Operator.Observe(j, compile(t, j), nil, s); again != tc.again {
 			t.Errorf("%s: %s: it is looked at again after %s", name, tc.why, again)
 		}
 		f, err := k.Read(j)
@@ -406,7 +406,7 @@ func TestClusterThatExists(t *testing.T) {
 	}
 	j := decode(t, used)
 	_, readErr := k.Read(j)
-	_, planErr := k.Running.Operated.Compile(j)
+	_, planErr := k.Running.Operator.Compile(j)
 	if errs := k.Admission.Validate(
 		j,
 	); len(errs) > 0 || !k.Queueing.Basis.Missing(j) || !errors.Is(readErr, jobs.ErrIncomplete) ||
@@ -495,7 +495,7 @@ func TestRefused(t *testing.T) {
 		if len(errs) != 1 || errs[0].Field != tc.field || !strings.Contains(errs[0].Error(), tc.cure) {
 			t.Errorf("%s: %v", name, errs)
 		}
-		if _, err := k.Running.Operated.Compile(j); err == nil {
+		if _, err := k.Running.Operator.Compile(j); err == nil {
 			t.Errorf("%s: it has a plan", name)
 		}
 		if _, err := k.Read(j); err == nil {
@@ -531,9 +531,9 @@ func at(seconds int64) time.Time { return time.Unix(1_000_000+seconds, 0).UTC() 
 func TestStory(t *testing.T) {
 	k := rayjob.Kind()
 	j := decode(t, some)
-	begun := podplan.Memory{Started: at(10)}
-	again := podplan.Memory{Started: at(10), Attempt: 1, Failures: 1}
-	done := podplan.Memory{
+	begun := podplan.RetryState{Started: at(10)}
+	again := podplan.RetryState{Started: at(10), Attempt: 1, Failures: 1}
+	done := podplan.RetryState{
 		Started:  at(10),
 		Attempt:  1,
 		Failures: 1,
@@ -549,18 +549,18 @@ func TestStory(t *testing.T) {
 		want    string
 	}{
 		{"held by its queue", true, jobs.Progress{Suspended: true, Now: at(0)}, "/Suspended"},
-		{"its cluster comes up", false, jobs.Progress{Memory: begun, Now: at(10)}, "/Initializing"},
-		{"it is submitted", false, jobs.Progress{Memory: begun, Counts: submits, Now: at(12)}, "RUNNING/Running"},
-		{"it is evicted", true, jobs.Progress{Memory: begun, Counts: submits, Now: at(13)}, "RUNNING/Suspending"},
+		{"its cluster comes up", false, jobs.Progress{RetryState: begun, Now: at(10)}, "/Initializing"},
+		{"it is submitted", false, jobs.Progress{RetryState: begun, Counts: submits, Now: at(12)}, "RUNNING/Running"},
+		{"it is evicted", true, jobs.Progress{RetryState: begun, Counts: submits, Now: at(13)}, "RUNNING/Suspending"},
 		{"it has gone", true, jobs.Progress{Suspended: true, Now: at(14)}, "/Suspended"},
-		{"it comes back and fails", false, jobs.Progress{Memory: again, Now: at(15)}, "/Retrying"},
-		{"it runs again", false, jobs.Progress{Memory: again, Counts: submits, Now: at(16)}, "RUNNING/Running"},
-		{"it is done", false, jobs.Progress{Memory: done, Now: at(30)}, "SUCCEEDED/Complete"},
-		{"what it said stays", false, jobs.Progress{Memory: done, Counts: submits, Now: at(31)}, "SUCCEEDED/Complete"},
+		{"it comes back and fails", false, jobs.Progress{RetryState: again, Now: at(15)}, "/Retrying"},
+		{"it runs again", false, jobs.Progress{RetryState: again, Counts: submits, Now: at(16)}, "RUNNING/Running"},
+		{"it is done", false, jobs.Progress{RetryState: done, Now: at(30)}, "SUCCEEDED/Complete"},
+		{"what it said stays", false, jobs.Progress{RetryState: done, Counts: submits, Now: at(31)}, "SUCCEEDED/Complete"},
 	} {
 		j.Spec.Suspend = chapter.suspend
 		before := j.DeepCopy()
-		out, _ := k.Running.Operated.Project(j, compile(t, j), &chapter.s).(*api.RayJob)
+		out, _ := k.Running.Operator.Project(j, compile(t, j), &chapter.s).(*api.RayJob)
 		if !equality.Semantic.DeepEqual(before, j) {
 			t.Fatalf("%s: the object was changed", chapter.name)
 		}
@@ -583,7 +583,7 @@ func TestStory(t *testing.T) {
 		t.Errorf("%+v", j.Status)
 	}
 	for reason, want := range map[podplan.Reason]string{podplan.DeadlineExceeded: "DeadlineExceeded", podplan.RetriesExceeded: "AppFailed"} {
-		failed, _ := k.Running.Operated.Project(decode(t, some), nil, &jobs.Progress{Memory: podplan.Memory{Started: at(1), Outcome: podplan.JobFailed, Reason: reason, Message: "m"}}).(*api.RayJob)
+		failed, _ := k.Running.Operator.Project(decode(t, some), nil, &jobs.Progress{RetryState: podplan.RetryState{Started: at(1), Outcome: podplan.JobFailed, Reason: reason, Message: "m"}}).(*api.RayJob)
 		if s := failed.Status; s.Reason != want || *s.Failed != 1 || s.Message != "m" ||
 			s.JobDeploymentStatus != "Failed" {
 			t.Errorf("%+v", s)
@@ -595,7 +595,7 @@ func TestStory(t *testing.T) {
 func TestService(t *testing.T) {
 	j := decode(t, some)
 	k := rayjob.Kind()
-	all, err := k.Running.Operated.Artifacts(j, compile(t, j), &jobs.Progress{})
+	all, err := k.Running.Operator.Artifacts(j, compile(t, j), &jobs.Progress{})
 	if err != nil || len(all) != 1 || !all[0].Yields {
 		t.Fatalf("%v, %v", all, err)
 	}
@@ -679,7 +679,7 @@ func judge(t interface {
 	}
 	before := j.DeepCopy()
 	errs := k.Admission.Validate(j)
-	plan, err := k.Running.Operated.Compile(j)
+	plan, err := k.Running.Operator.Compile(j)
 	facts, readErr := k.Read(j)
 	waits := errors.Is(err, jobs.ErrIncomplete) && errors.Is(readErr, jobs.ErrIncomplete) &&
 		k.Queueing.Basis.Missing(j)
@@ -690,9 +690,9 @@ func judge(t interface {
 	k.Admission.Keep(j, j, nil)
 	k.Admission.ValidateChange(j, j)
 	k.Admission.Warnings(j, lifecycle.Policy{})
-	k.Running.Operated.Project(j, plan, &jobs.Progress{})
-	k.Running.Operated.Calls(j, plan, &jobs.Progress{Memory: podplan.Memory{Started: at(1)}})
-	k.Running.Operated.Hear(j, plan, nil, &jobs.Progress{Memory: podplan.Memory{Started: at(1)}})
+	k.Running.Operator.Project(j, plan, &jobs.Progress{})
+	k.Running.Operator.Calls(j, plan, &jobs.Progress{RetryState: podplan.RetryState{Started: at(1)}})
+	k.Running.Operator.Observe(j, plan, nil, &jobs.Progress{RetryState: podplan.RetryState{Started: at(1)}})
 	if u, uErr := runtime.DefaultUnstructuredConverter.ToUnstructured(j); uErr == nil {
 		k.Queueing.Wrapped.Written(u)
 		sets, err := k.Queueing.Wrapped.PodSets(u)
@@ -709,7 +709,7 @@ func judge(t interface {
 				j,
 				k.GVK(),
 				podplan.Member{Role: plan.Roles[i].Name},
-				&podplan.Memory{},
+				&podplan.RetryState{},
 				nil,
 			); err != nil {
 				t.Fatalf("%v", err)
@@ -744,12 +744,12 @@ func BenchmarkProject(b *testing.B) {
 	j := decode(b, strings.Replace(some, "replicas: 2", "replicas: 1000", 1))
 	p, k := compile(b, j), rayjob.Kind()
 	s := &jobs.Progress{
-		Memory: podplan.Memory{Started: at(1)},
-		Counts: map[string]podplan.Tally{"submitter": {Active: 1}},
-		Now:    at(2),
+		RetryState: podplan.RetryState{Started: at(1)},
+		Counts:     map[string]podplan.Tally{"submitter": {Active: 1}},
+		Now:        at(2),
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		k.Running.Operated.Project(j, p, s)
+		k.Running.Operator.Project(j, p, s)
 	}
 }

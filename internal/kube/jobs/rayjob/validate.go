@@ -20,39 +20,14 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/raycluster"
 )
 
-// longestName is that of a job: its clusters and their services have it in their names.
-const longestName = 47
-
 // validate finds what is wrong with a job.
 func validate(j *api.RayJob) field.ErrorList {
 	errs := raycluster.CheckManagedBy(j.Spec.ManagedBy)
-	errs = append(errs, checkName(j)...)
+	errs = append(errs, raycluster.CheckName(j, "its cluster")...)
 	errs = append(errs, checkCluster(j)...)
 	errs = append(errs, checkSubmission(j)...)
 	errs = append(errs, checkLimits(j)...)
 	return append(errs, checkDeletion(j)...)
-}
-
-func checkName(j *api.RayJob) field.ErrorList {
-	name, at := j.Name, field.NewPath("metadata", "name")
-	if name == "" {
-		name, at = j.GenerateName+"xxxxx", field.NewPath("metadata", "generateName")
-	}
-	if len(name) > longestName {
-		return field.ErrorList{
-			field.Invalid(
-				at,
-				name,
-				fmt.Sprintf("its cluster and services have it in their names: use at most %d characters", longestName),
-			),
-		}
-	}
-	if wrong := validation.IsDNS1035Label(name); len(wrong) > 0 {
-		return field.ErrorList{
-			field.Invalid(at, name, "its services have it in their names: "+strings.Join(wrong, ", ")),
-		}
-	}
-	return nil
 }
 
 func checkCluster(j *api.RayJob) field.ErrorList {

@@ -91,7 +91,7 @@ func clusters(s *api.RayService) (serves, next string) {
 
 // makeCluster makes a cluster, whose pods get what the service was admitted with.
 func makeCluster(s *api.RayService) jobs.Make {
-	return func(_ podplan.Member, _ *podplan.Memory, admitted jobs.Admitted) (jobs.Object, error) {
+	return func(_ podplan.Member, _ *podplan.RetryState, admitted jobs.Admitted) (jobs.Object, error) {
 		c := &api.RayCluster{Spec: *s.Spec.RayClusterSpec.DeepCopy()}
 		c.Labels = map[string]string{
 			"ray.io/originated-from-crd":     api.RayServiceKind,

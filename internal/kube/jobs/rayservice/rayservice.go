@@ -43,18 +43,20 @@ func Kind() jobs.Kind {
 			}),
 		},
 		Running: jobs.Running{
-			MadeHere: true,
-			Operated: &jobs.Operated{
+			RunsJobs: true,
+			Operator: &jobs.Operator{
 				Compile:   compile,
 				Others:    raycluster.Others(),
 				Children:  []jobs.ChildKind{raycluster.Child()},
 				Artifacts: artifacts,
 				Makes:     []schema.GroupResource{{Resource: "services"}, {Group: "ray.io", Resource: "rayclusters"}},
-				Told: jobs.Of(
-					func(s *api.RayService) podplan.Memory { return podplan.Memory{Started: jobs.Begun(s, nil, active(s))} },
+				StateOfStatus: jobs.Of(
+					func(s *api.RayService) podplan.RetryState {
+						return podplan.RetryState{Started: jobs.Begun(s, nil, active(s))}
+					},
 				),
 				Calls:   calls,
-				Hear:    hear,
+				Observe: hear,
 				Project: project,
 			},
 			Injection: jobs.InTemplates(func(s *api.RayService) []jobs.Place {

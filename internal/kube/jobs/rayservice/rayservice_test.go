@@ -67,8 +67,8 @@ func newWorld(t testing.TB, spec string) *world {
 	}
 }
 
-func (w *world) standing() *jobs.Progress {
-	out := &jobs.Progress{Memory: podplan.Memory{Started: at(1)}, Now: at(w.now), Answers: w.answers}
+func (w *world) progress() *jobs.Progress {
+	out := &jobs.Progress{RetryState: podplan.RetryState{Started: at(1)}, Now: at(w.now), Answers: w.answers}
 	for _, name := range w.members() {
 		if c := w.kids[name]; c != nil {
 			out.Children = append(out.Children, c)
@@ -80,7 +80,7 @@ func (w *world) standing() *jobs.Progress {
 // members are the clusters that there should be.
 func (w *world) members() []string {
 	w.t.Helper()
-	p, err := w.k.Running.Operated.Compile(w.s)
+	p, err := w.k.Running.Operator.Compile(w.s)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -112,8 +112,8 @@ func (w *world) rest() {
 				delete(w.kids, name)
 			}
 		}
-		plan, _ := w.k.Running.Operated.Compile(w.s)
-		for _, c := range w.k.Running.Operated.Calls(w.s, plan, w.standing()) {
+		plan, _ := w.k.Running.Operator.Compile(w.s)
+		for _, c := range w.k.Running.Operator.Calls(w.s, plan, w.progress()) {
 			cluster := strings.TrimSuffix(c.Pod, "-head")
 			a := jobs.Answer{Status: jobs.Fine}
 			if c.Method == jobs.Put {
@@ -131,7 +131,7 @@ func (w *world) rest() {
 			}
 			w.answers[c.Key()] = a
 		}
-		out, _ := w.k.Running.Operated.Project(w.s, plan, w.standing()).(*api.RayService)
+		out, _ := w.k.Running.Operator.Project(w.s, plan, w.progress()).(*api.RayService)
 		w.s = out
 		if equality.Semantic.DeepEqual(before, w.s) {
 			return
@@ -167,7 +167,7 @@ func (w *world) holds(kind string) bool {
 }
 
 func (w *world) selects() string {
-	all, err := w.k.Running.Operated.Artifacts(w.s, nil, nil)
+	all, err := w.k.Running.Operator.Artifacts(w.s, nil, nil)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -227,7 +227,7 @@ func TestTakesOver(t *testing.T) {
 	if third != first && strings.Contains(strings.Join(w.members(), " "), third) && len(w.members()) > 2 {
 		t.Errorf("there are three clusters: %v", w.members())
 	}
-	if _, again := w.k.Running.Operated.Hear(w.s, nil, nil, w.standing()); again != 10*time.Second {
+	if _, again := w.k.Running.Operator.Observe(w.s, nil, nil, w.progress()); again != 10*time.Second {
 		t.Errorf("it is looked at again after %s", again)
 	}
 	w.now += 10
@@ -250,7 +250,7 @@ func TestReplaced(t *testing.T) {
 		w.rest()
 		w.expect("it serves", first+"||")
 		second := w.upgradeImage()
-		p, _ := w.k.Running.Operated.Compile(w.s)
+		p, _ := w.k.Running.Operator.Compile(w.s)
 		if len(p.Roles) != 1 || !p.Roles[0].Alone {
 			t.Errorf("there are two at once: %+v", p.Roles)
 		}
@@ -316,11 +316,11 @@ func TestSuspended(t *testing.T) {
 	w.serves[w.members()[0]] = "RUNNING"
 	w.rest()
 	w.s.Spec.Suspend = true
-	goes, _ := w.k.Running.Operated.Project(w.s, nil, w.standing()).(*api.RayService)
+	goes, _ := w.k.Running.Operator.Project(w.s, nil, w.progress()).(*api.RayService)
 	if !apimeta.IsStatusConditionTrue(goes.Status.Conditions, api.ServiceSuspending) {
 		t.Errorf("%+v", goes.Status)
 	}
-	w.s, _ = w.k.Running.Operated.Project(goes, nil, &jobs.Progress{Suspended: true, Now: at(5)}).(*api.RayService)
+	w.s, _ = w.k.Running.Operator.Project(goes, nil, &jobs.Progress{Suspended: true, Now: at(5)}).(*api.RayService)
 	w.expect("nothing is left", "||")
 	if !w.holds(api.ServiceSuspended) || w.holds(api.ServiceReady) || w.holds(api.ServiceSuspending) {
 		t.Errorf("%+v", w.s.Status)
@@ -355,7 +355,7 @@ func TestCounted(t *testing.T) {
 func TestCluster(t *testing.T) {
 	k := rayservice.Kind()
 	s := decode(t, "excludeHeadPodFromServeSvc: true, "+some)
-	p, err := k.Running.Operated.Compile(s)
+	p, err := k.Running.Operator.Compile(s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -363,7 +363,7 @@ func TestCluster(t *testing.T) {
 		s,
 		k.GVK(),
 		podplan.Member{Role: "next"},
-		&podplan.Memory{},
+		&podplan.RetryState{},
 		jobs.Admitted{"small": {NodeSelector: map[string]string{"pool": "x"}}},
 	)
 	if err != nil {
@@ -407,7 +407,7 @@ func TestRefused(t *testing.T) {
 		if len(errs) != 1 || errs[0].Field != tc.field || !strings.Contains(errs[0].Error(), tc.cure) {
 			t.Errorf("%s: %v", name, errs)
 		}
-		if _, err := k.Running.Operated.Compile(s); err == nil {
+		if _, err := k.Running.Operator.Compile(s); err == nil {
 			t.Errorf("%s: it has a plan", name)
 		}
 		if _, err := k.Read(s); err == nil {
@@ -499,7 +499,7 @@ func judge(t interface {
 	s.Status.ActiveServiceStatus.RayClusterName = serves
 	before := s.DeepCopy()
 	errs := k.Admission.Validate(s)
-	plan, err := k.Running.Operated.Compile(s)
+	plan, err := k.Running.Operator.Compile(s)
 	_, readErr := k.Read(s)
 	if (len(errs) == 0) != (readErr == nil) || (readErr == nil) != (err == nil) {
 		t.Fatalf("the webhook says %v, the plan %v, the queue %v", errs, err, readErr)
@@ -508,11 +508,11 @@ func judge(t interface {
 	k.Admission.Keep(s, s, nil)
 	k.Admission.ValidateChange(s, s)
 	k.Admission.Warnings(s, lifecycle.Policy{})
-	for _, standing := range []*jobs.Progress{{}, {Memory: podplan.Memory{Started: at(1)}, Now: at(2)}} {
-		k.Running.Operated.Project(s, plan, standing)
-		k.Running.Operated.Calls(s, plan, standing)
-		k.Running.Operated.Hear(s, plan, nil, standing)
-		if _, err := k.Running.Operated.Artifacts(s, plan, standing); err != nil {
+	for _, progress := range []*jobs.Progress{{}, {RetryState: podplan.RetryState{Started: at(1)}, Now: at(2)}} {
+		k.Running.Operator.Project(s, plan, progress)
+		k.Running.Operator.Calls(s, plan, progress)
+		k.Running.Operator.Observe(s, plan, nil, progress)
+		if _, err := k.Running.Operator.Artifacts(s, plan, progress); err != nil {
 			t.Fatalf("%v", err)
 		}
 	}
@@ -526,7 +526,7 @@ func BenchmarkCompile(b *testing.B) {
 	k := rayservice.Kind()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := k.Running.Operated.Compile(s); err != nil {
+		if _, err := k.Running.Operator.Compile(s); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -535,13 +535,13 @@ func BenchmarkCompile(b *testing.B) {
 func BenchmarkProject(b *testing.B) {
 	s := decode(b, strings.Replace(some, "replicas: 2", "replicas: 1000", 1))
 	k := rayservice.Kind()
-	p, err := k.Running.Operated.Compile(s)
+	p, err := k.Running.Operator.Compile(s)
 	if err != nil {
 		b.Fatal(err)
 	}
-	standing := &jobs.Progress{Memory: podplan.Memory{Started: at(1)}, Now: at(2)}
+	progress := &jobs.Progress{RetryState: podplan.RetryState{Started: at(1)}, Now: at(2)}
 	b.ReportAllocs()
 	for b.Loop() {
-		k.Running.Operated.Project(s, p, standing)
+		k.Running.Operator.Project(s, p, progress)
 	}
 }

@@ -2,13 +2,10 @@ package rayservice
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
@@ -19,16 +16,14 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/raycluster"
 )
 
-// longestName is that of a service: its clusters and their services have it in their names.
-const longestName = 47
-
 // validate finds what is wrong with a service.
 func validate(s *api.RayService) field.ErrorList {
 	errs := raycluster.CheckManagedBy(s.Spec.ManagedBy)
-	errs = append(errs, checkName(s)...)
+	errs = append(errs, raycluster.CheckName(s, "its clusters")...)
 	errs = append(errs, checkConfig(s)...)
 	errs = append(errs, checkUpgrade(s)...)
-	errs = append(errs, checkService(s.Spec.ServeService)...)
+	service := field.NewPath("spec", "serveService")
+	errs = append(errs, raycluster.CheckService(s.Spec.ServeService, service, "the RayService")...)
 	at := field.NewPath("spec", "rayClusterConfig")
 	wrong := raycluster.CheckSpec(&s.Spec.RayClusterSpec, at)
 	if h := s.Spec.RayClusterSpec.HeadGroupSpec.HeadService; h != nil && h.Name != "" {
@@ -50,28 +45,6 @@ func validate(s *api.RayService) field.ErrorList {
 		)
 	}
 	return append(errs, wrong...)
-}
-
-func checkName(s *api.RayService) field.ErrorList {
-	name, at := s.Name, field.NewPath("metadata", "name")
-	if name == "" {
-		name, at = s.GenerateName+"xxxxx", field.NewPath("metadata", "generateName")
-	}
-	if len(name) > longestName {
-		return field.ErrorList{
-			field.Invalid(
-				at,
-				name,
-				fmt.Sprintf("its clusters and services have it in their names: use at most %d characters", longestName),
-			),
-		}
-	}
-	if wrong := validation.IsDNS1035Label(name); len(wrong) > 0 {
-		return field.ErrorList{
-			field.Invalid(at, name, "its services have it in their names: "+strings.Join(wrong, ", ")),
-		}
-	}
-	return nil
 }
 
 // checkConfig finds what is wrong with what is to be served.
@@ -131,41 +104,6 @@ func checkUpgrade(s *api.RayService) field.ErrorList {
 	}
 	if d := ptr.Deref(s.Spec.RayClusterDeletionDelaySeconds, 0); d < 0 {
 		errs = append(errs, field.Invalid(at.Child("rayClusterDeletionDelaySeconds"), d, "use a number from 0"))
-	}
-	return errs
-}
-
-// checkService refuses a service that leads to anything but the cluster.
-func checkService(s *corev1.Service) field.ErrorList {
-	if s == nil {
-		return nil
-	}
-	at := field.NewPath("spec", "serveService")
-	var errs field.ErrorList
-	types := []corev1.ServiceType{
-		corev1.ServiceTypeClusterIP,
-		corev1.ServiceTypeNodePort,
-		corev1.ServiceTypeLoadBalancer,
-	}
-	if s.Spec.Type != "" && !slices.Contains(types, s.Spec.Type) {
-		errs = append(errs, field.NotSupported(at.Child("spec", "type"), s.Spec.Type, types))
-	}
-	if len(s.Spec.ExternalIPs) > 0 {
-		errs = append(
-			errs,
-			field.Forbidden(at.Child("spec", "externalIPs"), "they would take addresses of others: remove them"),
-		)
-	}
-	if s.Name != "" {
-		for _, wrong := range validation.IsDNS1035Label(s.Name) {
-			errs = append(errs, field.Invalid(at.Child("metadata", "name"), s.Name, wrong))
-		}
-	}
-	if s.Namespace != "" {
-		errs = append(
-			errs,
-			field.Forbidden(at.Child("metadata", "namespace"), "it is that of the RayService: remove it"),
-		)
 	}
 	return errs
 }

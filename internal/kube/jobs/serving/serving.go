@@ -10,7 +10,6 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -79,12 +78,32 @@ func Grouped() []jobs.GroupedKind { return []jobs.GroupedKind{leaderworkerset.Ki
 
 // GroupedKind is that of Grouped with a framework, or with a mark on its pods; nil if there is none.
 func GroupedKind(framework string) *jobs.GroupedKind {
+	return grouped(func(k *jobs.GroupedKind) bool { return k.Framework == framework })
+}
+
+// GroupedNamed is that of Grouped whose objects are of a kind; nil if there is none.
+func GroupedNamed(kind string) *jobs.GroupedKind {
+	return grouped(func(k *jobs.GroupedKind) bool { return k.GVK.Kind == kind })
+}
+
+// GroupedOf is that of Grouped which an object is of; nil if it is of none.
+func GroupedOf(o any) *jobs.GroupedKind {
+	return grouped(func(k *jobs.GroupedKind) bool { return k.Is(o) })
+}
+
+// GroupedPod is that of Grouped in whose groups a pod with such labels is; nil if it is in none.
+func GroupedPod(labels map[string]string) *jobs.GroupedKind {
+	return grouped(func(k *jobs.GroupedKind) bool { return labels[k.PodIndexLabel] != "" })
+}
+
+func grouped(is func(*jobs.GroupedKind) bool) *jobs.GroupedKind {
 	all := Grouped()
-	i := slices.IndexFunc(all, func(k jobs.GroupedKind) bool { return k.Framework == framework })
-	if i < 0 {
-		return nil
+	for i := range all {
+		if is(&all[i]) {
+			return &all[i]
+		}
 	}
-	return &all[i]
+	return nil
 }
 
 // Frameworks are the names of kinds in configurations that are only served here, and

@@ -148,7 +148,7 @@ func judge(t judged, spec, runtime string) {
 				strings.HasSuffix(e.Field, ".manager") && strings.Contains(e.Detail, "DOMAIN")
 		},
 	)
-	plan, err := k.Running.Operated.Compile(based)
+	plan, err := k.Running.Operator.Compile(based)
 	facts, readErr := k.Read(based)
 	if (len(errs) == 0) != (readErr == nil) || (readErr == nil) != (err == nil) ||
 		errors.Is(err, jobs.ErrIncomplete) {
@@ -158,8 +158,8 @@ func judge(t judged, spec, runtime string) {
 	k.Admission.Keep(based, based, nil)
 	k.Admission.ValidateChange(o, based)
 	k.Admission.ValidateChange(based, o)
-	k.Running.Operated.Project(based, plan, &jobs.Progress{})
-	files, artifactErr := k.Running.Operated.Artifacts(based, plan, &jobs.Progress{})
+	k.Running.Operator.Project(based, plan, &jobs.Progress{})
+	files, artifactErr := k.Running.Operator.Artifacts(based, plan, &jobs.Progress{})
 	if (artifactErr == nil) != (err == nil) {
 		t.Fatalf("the plan says %v, its artifacts %v", err, artifactErr)
 	}
@@ -186,7 +186,7 @@ func decode(text string, into any) bool {
 // agree compares what is made with what is counted, and has the JobSet judged as one.
 func agree(t judged, p *jobs.Plan, f *jobs.Facts) {
 	t.Helper()
-	o, err := p.Make[0](podplan.Member{}, &podplan.Memory{}, nil)
+	o, err := p.Make[0](podplan.Member{}, &podplan.RetryState{}, nil)
 	if err != nil {
 		t.Fatalf("it was planned and cannot be made: %v", err)
 	}
@@ -213,7 +213,7 @@ func BenchmarkCompile(b *testing.B) {
 	for where, o := range map[string]jobs.Object{"annotation": k.Queueing.Basis.Stored(before), "status": before} {
 		b.Run(where, func(b *testing.B) {
 			for b.Loop() {
-				if _, err := k.Running.Operated.Compile(o); err != nil {
+				if _, err := k.Running.Operator.Compile(o); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -223,7 +223,7 @@ func BenchmarkCompile(b *testing.B) {
 
 func BenchmarkProject(b *testing.B) {
 	o := job(b, "trainer: {numNodes: 1000}", "torch-distributed")
-	plan, err := trainjob.Kind().Running.Operated.Compile(o)
+	plan, err := trainjob.Kind().Running.Operator.Compile(o)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -238,6 +238,6 @@ func BenchmarkProject(b *testing.B) {
 		},
 	}
 	for b.Loop() {
-		trainjob.Kind().Running.Operated.Project(o, plan, s)
+		trainjob.Kind().Running.Operator.Project(o, plan, s)
 	}
 }

@@ -39,15 +39,15 @@ func Kind() jobs.Kind {
 			Templates:   jobs.Of(templates),
 		},
 		Running: jobs.Running{
-			MadeHere: true,
-			Operated: &jobs.Operated{
-				Compile:   of(compile),
-				Others:    []string{"trainer-controller-manager"},
-				Children:  []jobs.ChildKind{jobsetkind.Child()},
-				Artifacts: func(o jobs.Object, _ *jobs.Plan, _ *jobs.Progress) ([]jobs.Artifact, error) { return of(artifacts)(o) },
-				Makes:     []schema.GroupResource{{Resource: "configmaps"}, {Resource: "secrets"}},
-				Told:      jobs.Of(told),
-				Project:   project,
+			RunsJobs: true,
+			Operator: &jobs.Operator{
+				Compile:       of(compile),
+				Others:        []string{"trainer-controller-manager"},
+				Children:      []jobs.ChildKind{jobsetkind.Child()},
+				Artifacts:     func(o jobs.Object, _ *jobs.Plan, _ *jobs.Progress) ([]jobs.Artifact, error) { return of(artifacts)(o) },
+				Makes:         []schema.GroupResource{{Resource: "configmaps"}, {Resource: "secrets"}},
+				StateOfStatus: jobs.Of(told),
+				Project:       project,
 			},
 			Injection: &jobs.Injection{Add: inject, Remove: withdraw, Keep: keepInjected},
 		},
@@ -94,9 +94,11 @@ func compile(t *api.TrainJob) (*jobs.Plan, error) {
 		},
 		Templates: make([]*corev1.PodTemplateSpec, 1),
 	}
-	p.Make = []jobs.Make{func(_ podplan.Member, _ *podplan.Memory, admitted jobs.Admitted) (jobs.Object, error) {
-		return r.make(admitted)
-	}}
+	p.Make = []jobs.Make{
+		func(_ podplan.Member, _ *podplan.RetryState, admitted jobs.Admitted) (jobs.Object, error) {
+			return r.make(admitted)
+		},
+	}
 	return p, nil
 }
 

@@ -66,7 +66,7 @@ func awaited(t *api.TrainJob, s *jobs.Progress) []api.JobStatus {
 }
 
 // told is what a status says of what is remembered.
-func told(t *api.TrainJob) podplan.Memory {
+func told(t *api.TrainJob) podplan.RetryState {
 	for _, end := range []string{api.TrainJobComplete, api.TrainJobFailed} {
 		if c := apimeta.FindStatusCondition(
 			t.Status.Conditions,
@@ -76,7 +76,7 @@ func told(t *api.TrainJob) podplan.Memory {
 			return jobs.EndedAs(&jobs.Outcome{Success: end == api.TrainJobComplete}, &c.LastTransitionTime)
 		}
 	}
-	return podplan.Memory{Started: jobs.Begun(t, nil, active(t))}
+	return podplan.RetryState{Started: jobs.Begun(t, nil, active(t))}
 }
 
 // tell brings the conditions up to date. What a finished job says stays.

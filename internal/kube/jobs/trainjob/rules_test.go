@@ -322,7 +322,7 @@ func TestRefused(t *testing.T) {
 			if !found {
 				t.Errorf("%s: got %v, want %s: %s", tc.why, errs, tc.field, tc.cure)
 			}
-			if _, err := trainjob.Kind().Running.Operated.Compile(
+			if _, err := trainjob.Kind().Running.Operator.Compile(
 				o,
 			); err == nil ||
 				errors.Is(err, jobs.ErrIncomplete) {
@@ -374,7 +374,7 @@ func TestWithoutRuntime(t *testing.T) {
 	if _, err := k.Read(o); !errors.Is(err, jobs.ErrIncomplete) {
 		t.Errorf("queued: %v", err)
 	}
-	if _, err := k.Running.Operated.Compile(o); !errors.Is(err, jobs.ErrIncomplete) {
+	if _, err := k.Running.Operator.Compile(o); !errors.Is(err, jobs.ErrIncomplete) {
 		t.Errorf("compiled: %v", err)
 	}
 	if len(k.Queueing.Templates(o)) > 0 || !k.Queueing.Basis.Missing(o) {
@@ -781,8 +781,12 @@ func TestStartAndStop(t *testing.T) {
 		!strings.Contains(err.Error(), `label color: the pod template says "blue"`) {
 		t.Errorf("what cannot be injected is told before it has to be: %v", err)
 	}
-	plan, _ := k.Running.Operated.Compile(o)
-	if _, err := plan.Make[0](podplan.Member{}, &podplan.Memory{}, jobs.Admitted{"node": infos[2]}); err == nil {
+	plan, _ := k.Running.Operator.Compile(o)
+	if _, err := plan.Make[0](
+		podplan.Member{},
+		&podplan.RetryState{},
+		jobs.Admitted{"node": infos[2]},
+	); err == nil {
 		t.Error("it was made without what its admission gives")
 	}
 }
@@ -797,7 +801,7 @@ func TestKeep(t *testing.T) {
 
 // TestPlan: one JobSet, which is held while the job is suspended, and goes at the deadline.
 func TestPlan(t *testing.T) {
-	p, err := trainjob.Kind().Running.Operated.Compile(job(t, "suspend: true, activeDeadlineSeconds: 60", plain))
+	p, err := trainjob.Kind().Running.Operator.Compile(job(t, "suspend: true, activeDeadlineSeconds: 60", plain))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -813,7 +817,7 @@ func TestPlan(t *testing.T) {
 	for spec, same := range map[string]bool{
 		"suspend: false": true, "podTemplateOverrides: [{spec: {nodeSelector: {a: b}}}]": true, "trainer: {image: x}": false, "trainer: {numNodes: 7}": false,
 	} {
-		other, err := trainjob.Kind().Running.Operated.Compile(job(t, spec, plain))
+		other, err := trainjob.Kind().Running.Operator.Compile(job(t, spec, plain))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -824,13 +828,13 @@ func TestPlan(t *testing.T) {
 	if diff := cmp.Diff(want, p.Plan); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	longest, err := trainjob.Kind().Running.Operated.Compile(
+	longest, err := trainjob.Kind().Running.Operator.Compile(
 		job(t, "activeDeadlineSeconds: 9223372036854775807", plain),
 	)
 	if err != nil || longest.Deadline <= 0 {
 		t.Errorf("%s, %v", longest.Deadline, err)
 	}
-	if endless, err := trainjob.Kind().Running.Operated.Compile(
+	if endless, err := trainjob.Kind().Running.Operator.Compile(
 		job(t, "", plain),
 	); err != nil ||
 		endless.Deadline != 0 {
@@ -854,7 +858,7 @@ func TestPlan(t *testing.T) {
 func TestArtifacts(t *testing.T) {
 	k := trainjob.Kind()
 	of := func(spec, runtime string) []jobs.Artifact {
-		all, err := k.Running.Operated.Artifacts(job(t, spec, runtime), nil, &jobs.Progress{})
+		all, err := k.Running.Operator.Artifacts(job(t, spec, runtime), nil, &jobs.Progress{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -969,7 +973,7 @@ func TestStatus(t *testing.T) {
 	cases := map[string]struct {
 		why, spec string
 		was       api.TrainJobStatus
-		standing  jobs.Progress
+		progress  jobs.Progress
 		child     *jobset.JobSet
 		want      []metav1.Condition
 		counts    []api.JobStatus
@@ -979,7 +983,7 @@ func TestStatus(t *testing.T) {
 		"Suspended": {
 			why:      "once nothing runs",
 			spec:     "suspend: true",
-			standing: jobs.Progress{Suspended: true},
+			progress: jobs.Progress{Suspended: true},
 			child:    made(),
 			want:     []metav1.Condition{is("Suspended", "Suspended", "the TrainJob is suspended")},
 			counts:   counts,
@@ -987,7 +991,7 @@ func TestStatus(t *testing.T) {
 		"StillSuspended": {
 			why:      "what is said already stays where it is",
 			spec:     "suspend: true",
-			standing: jobs.Progress{Suspended: true},
+			progress: jobs.Progress{Suspended: true},
 			was: api.TrainJobStatus{
 				Conditions: []metav1.Condition{
 					is("Suspended", "Suspended", "the TrainJob is suspended"),
@@ -1011,7 +1015,7 @@ func TestStatus(t *testing.T) {
 		},
 		"Complete": {
 			why:      "in the words of the JobSet, and last",
-			standing: jobs.Progress{Memory: podplan.Memory{Outcome: podplan.JobSucceeded}},
+			progress: jobs.Progress{RetryState: podplan.RetryState{Outcome: podplan.JobSucceeded}},
 			was:      api.TrainJobStatus{Conditions: []metav1.Condition{resumed}},
 			child: made(
 				is("Completed", "AllJobsCompleted", "jobset completed successfully"),
@@ -1021,13 +1025,17 @@ func TestStatus(t *testing.T) {
 		},
 		"CompleteAlone": {
 			why:      "or in ours if it is gone",
-			standing: jobs.Progress{Memory: podplan.Memory{Outcome: podplan.JobSucceeded}},
+			progress: jobs.Progress{RetryState: podplan.RetryState{Outcome: podplan.JobSucceeded}},
 			want:     []metav1.Condition{is("Complete", "AllJobsCompleted", "the training is complete")},
 		},
 		"Failed": {
 			why: "likewise",
-			standing: jobs.Progress{
-				Memory: podplan.Memory{Outcome: podplan.JobFailed, Reason: podplan.MemberFailed, Message: "tj failed"},
+			progress: jobs.Progress{
+				RetryState: podplan.RetryState{
+					Outcome: podplan.JobFailed,
+					Reason:  podplan.MemberFailed,
+					Message: "tj failed",
+				},
 			},
 			child: made(
 				is("Failed", "ReachedMaxRestarts", "too often"),
@@ -1037,15 +1045,19 @@ func TestStatus(t *testing.T) {
 		},
 		"FailedAlone": {
 			why: "",
-			standing: jobs.Progress{
-				Memory: podplan.Memory{Outcome: podplan.JobFailed, Reason: podplan.MemberFailed, Message: "tj failed"},
+			progress: jobs.Progress{
+				RetryState: podplan.RetryState{
+					Outcome: podplan.JobFailed,
+					Reason:  podplan.MemberFailed,
+					Message: "tj failed",
+				},
 			},
 			want: []metav1.Condition{is("Failed", "FailedJobs", "tj failed")},
 		},
 		"Late": {
 			why: "the JobSet was removed, and nothing of it runs",
-			standing: jobs.Progress{
-				Memory: podplan.Memory{
+			progress: jobs.Progress{
+				RetryState: podplan.RetryState{
 					Outcome: podplan.JobFailed,
 					Reason:  podplan.DeadlineExceeded,
 					Message: "it ran longer than 1m",
@@ -1059,7 +1071,7 @@ func TestStatus(t *testing.T) {
 		},
 		"Ended": {
 			why:      "what a finished job says stays",
-			standing: jobs.Progress{Memory: podplan.Memory{Outcome: podplan.JobFailed, Message: "else"}},
+			progress: jobs.Progress{RetryState: podplan.RetryState{Outcome: podplan.JobFailed, Message: "else"}},
 			was: api.TrainJobStatus{
 				Conditions: []metav1.Condition{is("Complete", "AllJobsCompleted", "m")},
 			},
@@ -1072,12 +1084,12 @@ func TestStatus(t *testing.T) {
 		o := job(t, tc.spec, plain)
 		tc.was.Runtime = o.Status.Runtime
 		o.Status = *tc.was.DeepCopy()
-		tc.standing.Now = now
+		tc.progress.Now = now
 		if tc.child != nil {
-			tc.standing.Children = []jobs.Object{tc.child}
+			tc.progress.Children = []jobs.Object{tc.child}
 		}
 		before := o.DeepCopy()
-		got, _ := trainjob.Kind().Running.Operated.Project(o, nil, &tc.standing).(*api.TrainJob)
+		got, _ := trainjob.Kind().Running.Operator.Project(o, nil, &tc.progress).(*api.TrainJob)
 		if diff := cmp.Diff(before, o); diff != "" {
 			t.Fatalf("%s: it was changed:\n%s", name, diff)
 		}
@@ -1090,7 +1102,7 @@ func TestStatus(t *testing.T) {
 		if got.Status.Runtime == nil {
 			t.Errorf("%s: the runtime was lost", name)
 		}
-		again, _ := trainjob.Kind().Running.Operated.Project(got, nil, &tc.standing).(*api.TrainJob)
+		again, _ := trainjob.Kind().Running.Operator.Project(got, nil, &tc.progress).(*api.TrainJob)
 		if diff := cmp.Diff(got, again); diff != "" {
 			t.Errorf("%s: it says something else when it is asked again:\n%s", name, diff)
 		}
@@ -1124,11 +1136,11 @@ func TestStrangers(t *testing.T) {
 	if _, err := k.Stop(pod, nil); err == nil {
 		t.Error("stopped a pod")
 	}
-	if _, err := k.Running.Operated.Compile(pod); err == nil {
+	if _, err := k.Running.Operator.Compile(pod); err == nil {
 		t.Error("compiled a pod")
 	}
 	if k.Ours(pod) || k.Maker(pod) != (core.MakerState{}) ||
-		k.Running.Operated.Project(pod, nil, &jobs.Progress{}) != jobs.Object(pod) ||
+		k.Running.Operator.Project(pod, nil, &jobs.Progress{}) != jobs.Object(pod) ||
 		k.Queueing.Basis.With(pod, pod, jobs.Schedulers{}) != jobs.Object(pod) {
 		t.Error("a pod is ours")
 	}

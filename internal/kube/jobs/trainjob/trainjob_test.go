@@ -88,11 +88,11 @@ func job(t testing.TB, spec, runtime string) *api.TrainJob {
 // set is the JobSet that a TrainJob becomes.
 func set(t testing.TB, o *api.TrainJob, admitted jobs.Admitted) *jobset.JobSet {
 	t.Helper()
-	p, err := trainjob.Kind().Running.Operated.Compile(o)
+	p, err := trainjob.Kind().Running.Operator.Compile(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := p.Make[0](podplan.Member{Role: "jobset"}, &podplan.Memory{}, admitted)
+	made, err := p.Make[0](podplan.Member{Role: "jobset"}, &podplan.RetryState{}, admitted)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func TestPodsOfMembers(t *testing.T) {
 		owner(),
 		gvk,
 		podplan.Member{Role: "Worker", Index: 1},
-		&podplan.Memory{Attempt: 7, Failures: 2},
+		&podplan.RetryState{Attempt: 7, Failures: 2},
 		&jobs.PodSetInfo{
 			Labels: map[string]string{
 				"queue": "q",
@@ -105,7 +105,7 @@ func TestPodsOfMembers(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	got, err = p.Pod(owner(), gvk, podplan.Member{Role: "Master", Index: 1}, &podplan.Memory{}, nil)
+	got, err = p.Pod(owner(), gvk, podplan.Member{Role: "Master", Index: 1}, &podplan.RetryState{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestPodsOfMembers(t *testing.T) {
 		owner(),
 		gvk,
 		podplan.Member{Role: "Worker"},
-		&podplan.Memory{},
+		&podplan.RetryState{},
 		&jobs.PodSetInfo{NodeSelector: map[string]string{"disk": "hdd"}},
 	); err == nil {
 		t.Error("an admission overrides what the author wrote")
@@ -221,7 +221,7 @@ func TestSee(t *testing.T) {
 // TestNothingIsForgotten: what is remembered of a job is read as it was written.
 func TestNothingIsForgotten(t *testing.T) {
 	at := func(s int64) time.Time { return time.Unix(s, 0) }
-	for name, m := range map[string]podplan.Memory{
+	for name, m := range map[string]podplan.RetryState{
 		"nothing":   {},
 		"begun":     {Started: at(1), Attempt: 2, Failures: 3, Free: 4, LastFailure: at(4), Counted: []string{"a", "b"}},
 		"done":      {Started: at(1), Done: map[string]podplan.Indexes{"Worker": {{First: 0, Last: 3}, {First: 7, Last: 7}}, "Master": {{First: 0, Last: 0}}}},
@@ -234,7 +234,7 @@ func TestNothingIsForgotten(t *testing.T) {
 			t.Errorf("%s (-was +is):\n%s", name, diff)
 		}
 	}
-	if diff := cmp.Diff(podplan.Memory{}, jobs.Remembered(nil)); diff != "" {
+	if diff := cmp.Diff(podplan.RetryState{}, jobs.Remembered(nil)); diff != "" {
 		t.Errorf("of a job that is new:\n%s", diff)
 	}
 }
@@ -258,15 +258,15 @@ func TestReplaceable(t *testing.T) {
 		job  *toy.Toy
 		want bool
 	}{
-		"made anew": {"all of them are", jobs.Kind{Running: jobs.Running{Operated: &jobs.Operated{Compile: compile(podplan.Replace, podplan.RestartJob, podplan.Ignore)}}}, owner(), true},
+		"made anew": {"all of them are", jobs.Kind{Running: jobs.Running{Operator: &jobs.Operator{Compile: compile(podplan.Replace, podplan.RestartJob, podplan.Ignore)}}}, owner(), true},
 		"others fail": {
-			"those that lose touch with it may fail, and that is the end", jobs.Kind{Running: jobs.Running{Operated: &jobs.Operated{Compile: compile(podplan.Replace, podplan.FailJob)}}}, owner(), false,
+			"those that lose touch with it may fail, and that is the end", jobs.Kind{Running: jobs.Running{Operator: &jobs.Operator{Compile: compile(podplan.Replace, podplan.FailJob)}}}, owner(), false,
 		},
-		"others may fail for good": {"as above", jobs.Kind{Running: jobs.Running{Operated: &jobs.Operated{Compile: compile(podplan.ReplaceRetriable)}}}, owner(), false},
-		"suspended":                {"its pods go anyway", jobs.Kind{Running: jobs.Running{Operated: &jobs.Operated{Compile: compile(podplan.Replace)}}}, &toy.Toy{Spec: toy.Spec{Hold: true}}, false},
+		"others may fail for good": {"as above", jobs.Kind{Running: jobs.Running{Operator: &jobs.Operator{Compile: compile(podplan.ReplaceRetriable)}}}, owner(), false},
+		"suspended":                {"its pods go anyway", jobs.Kind{Running: jobs.Running{Operator: &jobs.Operator{Compile: compile(podplan.Replace)}}}, &toy.Toy{Spec: toy.Spec{Hold: true}}, false},
 		"not understood": {"nothing is known of it", jobs.Kind{
 			Running: jobs.Running{
-				Operated: &jobs.Operated{Compile: func(jobs.Object) (*jobs.Plan, error) {
+				Operator: &jobs.Operator{Compile: func(jobs.Object) (*jobs.Plan, error) {
 					return nil, errors.New("no")
 				}},
 			},

@@ -20,8 +20,8 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
 )
 
-// Operated is what it takes to run jobs of a kind: their pods are made here, by a plan.
-type Operated struct {
+// Operator is what it takes to run jobs of a kind: their pods are made here, by a plan.
+type Operator struct {
 	// Compile returns what a job asks for. The error is for its author.
 	Compile func(Object) (*Plan, error)
 	// Others are what images of other controllers for the kind end with, without their
@@ -40,34 +40,34 @@ type Operated struct {
 	// Grants are the rights that ServiceAccounts among Artifacts can get: the controller has them,
 	// too, since it can grant only rights that it has itself.
 	Grants []rbacv1.PolicyRule
-	// Told is what a job's status, as Project writes it, says of what is remembered of the job. It is
+	// StateOfStatus is what a job's status, as Project writes it, says of what is remembered of the job. It is
 	// asked only where a job has begun and its memory is lost; see Rebuilt.
-	Told func(Object) podplan.Memory
+	StateOfStatus func(Object) podplan.RetryState
 	// Calls are HTTP requests to the job's own pods, such as for the state of a job that Ray runs in
 	// one of them. The result depends on the arguments alone; each request in it is repeated as long
 	// as it is returned. nil for kinds that send none.
 	Calls func(Object, *Plan, *Progress) []Call
-	// Farewell are HTTP requests after a job was deleted, to pods that go on running without it. They
+	// PostDeleteCalls are HTTP requests after a job was deleted, to pods that go on running without it. They
 	// are tried a few times; a controller that starts in the meantime does not repeat them. nil for
 	// kinds that send none.
-	Farewell func(Object, *Progress) []Call
-	// Sweep removes what jobs leave behind when they are deleted; nil if they leave nothing.
-	Sweep *Sweep
-	// Hear adds to the observed members of a job what the answers to Calls say, above all the members
+	PostDeleteCalls func(Object, *Progress) []Call
+	// Finalization removes what jobs leave behind when they are deleted; nil if they leave nothing.
+	Finalization *Finalization
+	// Observe adds to the observed members of a job what the answers to Calls say, above all the members
 	// of Remote roles, and returns when to look again if nothing happens, 0 for never. nil for kinds
 	// whose answers say nothing of members.
-	Hear func(Object, *Plan, []podplan.Seen, *Progress) ([]podplan.Seen, time.Duration)
+	Observe func(Object, *Plan, []podplan.Seen, *Progress) ([]podplan.Seen, time.Duration)
 	// Project returns the object with its status computed from the plan and the observed state, in
 	// the words of its kind. It depends on its arguments alone, so that every replica writes the same.
 	Project func(Object, *Plan, *Progress) Object
-	// Unmade is the reason of events that tell that members could not be made, where users of the
+	// FailedCreateReason is the reason of events that tell that members could not be made, where users of the
 	// kind know it by another word than FailedCreate with the kind of the member; "" is that.
-	Unmade string
+	FailedCreateReason string
 	// Rounds say how pods tell in which round they are, of kinds whose plans may be InPlace; nil of others.
 	Rounds *RoundKeys
-	// Tells are the events that a change of the status is told with, of kinds whose users know
+	// StatusEvents are the events that a change of the status is told with, of kinds whose users know
 	// them from the kind's own operator. It is asked once the change is written; nil tells nothing.
-	Tells func(was, is Object) []Event
+	StatusEvents func(was, is Object) []Event
 }
 
 // RoundKeys are how the pods of members tell in which round they are (podplan.InPlace).
@@ -83,7 +83,7 @@ type Event struct {
 }
 
 // Child is the kind of children of a version and kind; nil if there are none.
-func (o *Operated) Child(gvk schema.GroupVersionKind) *ChildKind {
+func (o *Operator) Child(gvk schema.GroupVersionKind) *ChildKind {
 	i := slices.IndexFunc(o.Children, func(c ChildKind) bool { return c.GVK == gvk })
 	if i < 0 {
 		return nil
@@ -92,7 +92,7 @@ func (o *Operated) Child(gvk schema.GroupVersionKind) *ChildKind {
 }
 
 // KindOf is the version and kind of a member that is no pod.
-func (o *Operated) KindOf(member Object) (schema.GroupVersionKind, error) {
+func (o *Operator) KindOf(member Object) (schema.GroupVersionKind, error) {
 	for i := range o.Children {
 		if reflect.TypeOf(o.Children[i].New()) == reflect.TypeOf(member) {
 			return o.Children[i].GVK, nil
@@ -172,10 +172,10 @@ func (k *Kind) Replaceable(o Object, pods []corev1.Pod) (n int32, open bool) {
 	if k.Queueing.Replaces != nil {
 		return k.Queueing.Replaces(o, pods)
 	}
-	if k.Running.Operated == nil || !k.RunHere() {
+	if k.Running.Operator == nil || !k.RunHere() {
 		return 0, false
 	}
-	p, err := k.Running.Operated.Compile(o)
+	p, err := k.Running.Operator.Compile(o)
 	if err != nil || p.Suspended {
 		return 0, false
 	}
@@ -189,7 +189,7 @@ func (k *Kind) Replaceable(o Object, pods []corev1.Pod) (n int32, open bool) {
 
 // Progress is how far a job is.
 type Progress struct {
-	podplan.Memory
+	podplan.RetryState
 	// Suspended: it is, and none of its pods is left.
 	Suspended bool
 	// Counts are its pods, by role; Ready is true if all are ready or done.
@@ -225,7 +225,7 @@ func reasons() map[podplan.Reason]string {
 }
 
 // ToRecovery is what is remembered of a job as its JobRecovery has it.
-func ToRecovery(m *podplan.Memory) *recovery.Recovery {
+func ToRecovery(m *podplan.RetryState) *recovery.Recovery {
 	r := &recovery.Recovery{
 		StartTime: moment(
 			m.Started,
@@ -265,11 +265,11 @@ func moment(t time.Time) *metav1.Time {
 }
 
 // Remembered reads what a JobRecovery has; nil is a job of which nothing is remembered yet.
-func Remembered(r *recovery.Recovery) podplan.Memory {
+func Remembered(r *recovery.Recovery) podplan.RetryState {
 	if r == nil {
-		return podplan.Memory{}
+		return podplan.RetryState{}
 	}
-	m := podplan.Memory{
+	m := podplan.RetryState{
 		Attempt:  r.Attempt,
 		Failures: r.Failures,
 		Free:     r.FreeFailures,

@@ -6,9 +6,9 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 )
 
-// Sweep is how what jobs of a kind leave behind outside of Kubernetes, such as in a database, is
+// Finalization is how what jobs of a kind leave behind outside of Kubernetes, such as in a database, is
 // removed when they are deleted.
-type Sweep struct {
+type Finalization struct {
 	// Finalizer keeps a job until that was tried. It is put on the job before it has its first
 	// pod.
 	Finalizer string
@@ -17,6 +17,6 @@ type Sweep struct {
 	Job func(Object) *batchv1.Job
 }
 
-// SweepTime is how long a job that was deleted stays because of its sweep: queues and pods that do
+// FinalizationTimeout is how long a job that was deleted stays because of its sweep: queues and pods that do
 // not start must not keep it for ever.
-const SweepTime = 5 * time.Minute
+const FinalizationTimeout = 5 * time.Minute
