@@ -51,6 +51,7 @@ func groups() []group {
 				newNodesCommand,
 				newTopologyCommand,
 				newTopCommand,
+				newPageCommand,
 				newCapacityCommand,
 				newHistCommand,
 				newEventsCommand,
