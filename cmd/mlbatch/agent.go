@@ -213,6 +213,7 @@ func givingBack(ctx context.Context) {
 func newAgentCheckCommand() *cobra.Command {
 	var a agentFlags
 	var output string
+	var deep bool
 	cmd := &cobra.Command{
 		Use:   "check [NAME...]",
 		Short: "Run checks on this machine once, and print what they find",
@@ -220,7 +221,8 @@ func newAgentCheckCommand() *cobra.Command {
 runs periodically. It asks no cluster: what would need one is skipped, and whether pods hold GPUs is
 told by the processes on them alone, so do not run "invasive" beside jobs that have yet to start.
 
-Exit code 1 if anything is Failed or Fatal.
+Exit code 1 if anything is Failed or Fatal. With --deep, what the agent runs periodically on GPUs is run and
+"invasive" after it, as mlbatch's deep tests do; the exit code is then 3 if "invasive" neither failed nor passed in whole.
 
 Checks:
 ` + checkList(),
@@ -239,7 +241,13 @@ Checks:
 			if err := a.read(); err != nil {
 				return err
 			}
-			if len(args) == 0 {
+			if deep && len(args) > 0 {
+				return usagef("--deep says which checks run: leave out %s", strings.Join(args, ", "))
+			}
+			switch {
+			case deep:
+				args = agent.DeepNames(&a.opts.Config)
+			case len(args) == 0:
 				args = a.opts.Config.Checks
 			}
 			a.opts.Tools, a.opts.Log = agent.NewPrograms(), slog.New(slog.DiscardHandler)
@@ -252,10 +260,14 @@ Checks:
 			}) {
 				return errSilent
 			}
+			if deep && !agent.Tested(outcomes) {
+				return exitError{code: exitUntested}
+			}
 			return nil
 		},
 	}
 	a.common(cmd.Flags())
+	cmd.Flags().BoolVar(&deep, "deep", false, "test the GPUs, which nobody may use meanwhile")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "json or yaml")
 	return cmd
 }

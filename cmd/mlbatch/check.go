@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,21 +17,21 @@ import (
 
 // checkFlags are those of check.
 type checkFlags struct {
-	conn      cli.Connection
-	namespace string
-	resource  string
-	slack     string
-	output    string
-	metrics   bool
-	watch     bool
-	interval  time.Duration
-	patience  time.Duration
+	session
+
+	resource string
+	slack    string
+	output   string
+	metrics  bool
+	watch    bool
+	interval time.Duration
+	patience time.Duration
 }
 
 // newCheckCommand compares quotas with nodes and jobs with both.
 func newCheckCommand() *cobra.Command {
 	var k checkFlags
-	cmd := &cobra.Command{
+	cmd := clusterCommand{session: &k.session, check: k.check, do: k.look}.command(&cobra.Command{
 		Use:   "check [NAMESPACE]",
 		Short: "Check a cluster: quotas against what nodes offer, and what jobs ask for",
 		Long: `Compare what queues promise with what nodes in service offer, and look for jobs that can
@@ -53,65 +52,53 @@ rules that need it find nothing. Exit code 1 says that there are warnings.`,
   # look again every ten seconds
   mlbatch check --watch --interval 10s`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				k.namespace = args[0]
-			}
-			return k.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
-		},
-	}
+	})
 	f := cmd.Flags()
-	f.StringVar(
-		&k.resource,
-		"resource",
-		"",
-		"`resource` to show in the tables (default GPUs); findings are about all",
-	)
-	f.StringVar(
-		&k.slack,
-		"slack-queue",
-		"slack-cluster-queue",
-		"`ClusterQueue` that belongs to no team and lends what is left",
-	)
+	f.StringVar(&k.resource, "resource", "",
+		"`resource` to show in the tables (default GPUs); findings are about all")
+	f.StringVar(&k.slack, "slack-queue", "slack-cluster-queue",
+		"`ClusterQueue` that belongs to no team and lends what is left")
 	f.StringVarP(&k.output, "output", "o", "", "wide, json or yaml")
 	f.BoolVar(&k.metrics, "metrics", false, "print metrics in Prometheus' text format instead")
 	f.BoolVarP(&k.watch, "watch", "w", false, "look again and again")
 	f.DurationVar(&k.interval, "interval", 30*time.Second, "how often to look with --watch")
 	f.DurationVar(&k.patience, "patience", 5*time.Minute, "how long an admitted job may take to run")
-	connectionFlags(f, &k.conn)
 	return cmd
 }
 
-func (k *checkFlags) run(ctx context.Context, out, errs io.Writer) error {
+// check finds mistakes in what was typed.
+func (k *checkFlags) check() error {
 	switch {
-	case !slices.Contains([]string{"", "wide", "json", "yaml"}, k.output):
-		return usageError{fmt.Errorf("-o %s is not known: use wide, json or yaml", k.output)}
 	case k.metrics && k.output != "":
-		return usageError{fmt.Errorf("--metrics and -o %s: give one of them", k.output)}
+		return fmt.Errorf("--metrics and -o %s: give one of them", k.output)
 	case k.interval < time.Second:
-		return usageError{fmt.Errorf("--interval %s: must be 1s or more", k.interval)}
+		return fmt.Errorf("--interval %s: must be 1s or more", k.interval)
 	case k.patience < 0:
-		return usageError{fmt.Errorf("--patience %s: must not be negative", k.patience)}
+		return fmt.Errorf("--patience %s: must not be negative", k.patience)
 	}
-	cfg, c, err := connect(&k.conn)
-	if err != nil {
-		return err
+	return knownFormat(k.output, "wide", "json", "yaml")
+}
+
+// look looks once, or again and again.
+func (k *checkFlags) look(ctx context.Context) error {
+	namespace, told := "", ""
+	if len(k.args) > 0 {
+		namespace = k.args[0]
 	}
-	told := ""
 	for {
-		cluster, err := check.Take(ctx, c, k.namespace, k.slack)
+		cluster, err := check.Take(ctx, k.c, namespace, k.slack)
 		if err != nil {
-			return k.conn.Unreachable(err, cfg.Host)
+			return err //nolint:wrapcheck // it says what it read
 		}
 		report := cluster.Judge(time.Now(), k.patience)
 		if unread := strings.Join(report.Unread, ", "); unread != told && unread != "" {
-			fmt.Fprintf(errs, "You may not list %s: what needs them is not checked.\n", unread)
+			fmt.Fprintf(k.errs, "You may not list %s: what needs them is not checked.\n", unread)
 			told = unread
 		}
 		if len(report.Unread) == 6 { //nolint:mnd // all that is read
 			return fmt.Errorf("there is nothing that you may read: check NAMESPACE checks a namespace of yours")
 		}
-		if err := k.print(out, report); err != nil {
+		if err := k.print(k.out, report); err != nil {
 			return err
 		}
 		if !k.watch {

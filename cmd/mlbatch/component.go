@@ -3,7 +3,6 @@
 package main
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -26,9 +25,7 @@ func newComponentCommand() *cobra.Command {
 			all := local.Components()
 			program, ok := all[args[0]]
 			if !ok {
-				return usageError{
-					fmt.Errorf("there is no component %q; there are %v", args[0], slices.Sorted(maps.Keys(all))),
-				}
+				return usagef("there is no component %q; there are %v", args[0], slices.Sorted(maps.Keys(all)))
 			}
 			return program(cmd.Context(), args[1:])
 		},

@@ -41,19 +41,10 @@ type controllerSettings struct {
 func (s *controllerSettings) addTo(f *pflag.FlagSet) {
 	f.StringVar(&s.file, "config", "", "Kueue configuration `file` (v1beta1 or v1beta2); - reads standard input")
 	f.BoolVar(&s.check, "check-config", false, "check the configuration, print what it comes to, and end")
-	f.StringVarP(
-		&s.output,
-		"output",
-		"o",
-		"",
-		"with --check-config: print the whole configuration as yaml or json",
-	)
-	f.StringVar(
-		&s.featureGates,
-		"feature-gates",
-		"",
-		"Kueue feature gates, NAME=true or NAME=false, separated by commas",
-	)
+	f.StringVarP(&s.output, "output", "o", "",
+		"with --check-config: print the whole configuration as yaml or json")
+	f.StringVar(&s.featureGates, "feature-gates", "",
+		"Kueue feature gates, NAME=true or NAME=false, separated by commas")
 	f.StringVar(&s.bindAddress, "bind-address", "", "address that all ports listen on (default: all)")
 	f.IntVar(&s.webhookPort, "webhook-port", v1beta2.DefaultWebhookPort, "port of the webhooks (HTTPS)")
 	f.StringVar(
@@ -64,12 +55,8 @@ func (s *controllerSettings) addTo(f *pflag.FlagSet) {
 	)
 	f.IntVar(&s.metricsPort, "metrics-port", 8080, "port of /metrics; 0 turns it off")
 	f.IntVar(&s.healthPort, "health-port", 8081, "port of /healthz and /readyz (HTTP); 0 turns it off")
-	f.IntVar(
-		&s.visibility,
-		"visibility-port",
-		v1beta2.DefaultVisibilityBindPort,
-		"port of the API of pending workloads (HTTPS); 0 turns it off",
-	)
+	f.IntVar(&s.visibility, "visibility-port", v1beta2.DefaultVisibilityBindPort,
+		"port of the API of pending workloads (HTTPS); 0 turns it off")
 	f.BoolVar(&s.leaderElect, "leader-elect", true, "let several controllers run, one of them deciding")
 	f.StringToStringVar(
 		&s.kinds,
@@ -77,12 +64,8 @@ func (s *controllerSettings) addTo(f *pflag.FlagSet) {
 		nil,
 		"what is done with jobs of a kind, as `KIND=MODE,...`: run (the default), queue (another operator runs what is admitted) or ignore",
 	)
-	f.StringVar(
-		&s.namespace,
-		"namespace",
-		"",
-		"namespace of mlbatch's own objects (default: the pod's, or "+v1beta2.DefaultNamespace+")",
-	)
+	f.StringVar(&s.namespace, "namespace", "",
+		"namespace of mlbatch's own objects (default: the pod's, or "+v1beta2.DefaultNamespace+")")
 }
 
 // resolve reads the file, if there is one, and lays the flags over it.

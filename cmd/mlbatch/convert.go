@@ -60,11 +60,11 @@ pods have to find each other comes with a Service. No cluster is asked.`,
 func (v *convertFlags) run(in io.Reader, out, errs io.Writer) error {
 	switch {
 	case v.output != "yaml" && v.output != "json":
-		return usageError{fmt.Errorf("-o %s is not known: use yaml or json", v.output)}
+		return usagef("-o %s is not known: use yaml or json", v.output)
 	case v.to == "":
 		return usageError{errors.New("say what it shall be: --to " + strings.Join(convert.Targets(), ", "))}
 	case !slices.Contains(convert.Targets(), strings.ToLower(v.to)):
-		return usageError{fmt.Errorf("--to %s: use %s", v.to, strings.Join(convert.Targets(), ", "))}
+		return usagef("--to %s: use %s", v.to, strings.Join(convert.Targets(), ", "))
 	}
 	docs, err := readDocuments(in, v.files)
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,8 +20,37 @@ import (
 
 // newCpCommand copies files to and from pods of jobs.
 func newCpCommand() *cobra.Command {
-	var p podFlags
-	cmd := &cobra.Command{
+	var p podCommand
+	var job, there, here string
+	var down bool
+	p.named = func() string { return job }
+	p.check = func() error {
+		from, fromPath, isDown := remotePath(p.args[0])
+		to, toPath, up := remotePath(p.args[1])
+		job, there, here = from, fromPath, p.args[1]
+		if up {
+			job, there, here = to, toPath, p.args[0]
+		}
+		down = isDown
+		switch {
+		case down == up:
+			return errors.New("one of both has to be JOB:PATH, the other a path of this machine")
+		case there == "":
+			return errors.New("say which path of the pod is meant: JOB:PATH")
+		case up:
+			if _, err := os.Stat(here); err != nil {
+				return exitError{exitFailure, fmt.Errorf("copy %s: %w", here, err)}
+			}
+		}
+		return nil
+	}
+	p.do = func(ctx context.Context, m member) error {
+		if down {
+			return m.download(ctx, there, here, p.errs)
+		}
+		return m.upload(ctx, here, there, p.errs)
+	}
+	return p.command(&cobra.Command{
 		Use:   "cp JOB:PATH LOCAL | LOCAL JOB:PATH",
 		Short: "Copy a file or folder from or to a pod of a job, of rank 0 if no other is chosen",
 		Long: `Copy a file or folder from a pod of a job that runs to this machine, or the other way. The
@@ -45,22 +75,7 @@ else.`,
 			}
 			return out, cobra.ShellCompDirectiveNoSpace // files are offered where there is no such job
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			from, fromPath, down := remotePath(args[0])
-			to, toPath, up := remotePath(args[1])
-			switch {
-			case down == up:
-				return usageError{errors.New("one of both has to be JOB:PATH, the other a path of this machine")}
-			case down && fromPath == "" || up && toPath == "":
-				return usageError{errors.New("say which path of the pod is meant: JOB:PATH")}
-			case down:
-				return interrupted(cmd.Context(), p.download(cmd.Context(), from, fromPath, args[1], cmd.ErrOrStderr()))
-			}
-			return interrupted(cmd.Context(), p.upload(cmd.Context(), args[0], to, toPath, cmd.ErrOrStderr()))
-		},
-	}
-	p.flags(cmd)
-	return cmd
+	})
 }
 
 // remotePath reads JOB:PATH. A path of this machine that has a colon is written with ./ in front.
@@ -72,26 +87,19 @@ func remotePath(arg string) (job, at string, is bool) {
 }
 
 // download copies from a pod.
-func (p *podFlags) download(ctx context.Context, job, from, to string, errs io.Writer) error {
-	cfg, pod, container, err := p.pick(ctx, job)
-	if err != nil {
-		return err
-	}
+func (m *member) download(ctx context.Context, from, to string, errs io.Writer) error {
 	from = path.Clean(from)
 	folder, name := path.Split(from)
 	if name == "" || name == "." || name == ".." {
-		return usageError{fmt.Errorf("%s: name the file or folder itself", from)}
+		return usagef("%s: name the file or folder itself", from)
 	}
 	reader, writer := io.Pipe()
 	failed := make(chan error, 1)
 	var said strings.Builder
 	go func() {
-		err := execIn(
+		err := m.exec(
 			ctx,
-			cfg,
-			pod,
-			container,
-			[]string{"tar", "cf", "-", "-C", orHere(folder), "--", name},
+			[]string{"tar", "cf", "-", "-C", cmp.Or(folder, "."), "--", name},
 			remotecommand.StreamOptions{Stdout: writer, Stderr: &said},
 		)
 		writer.CloseWithError(err)
@@ -104,17 +112,10 @@ func (p *podFlags) download(ctx context.Context, job, from, to string, errs io.W
 }
 
 // upload copies to a pod.
-func (p *podFlags) upload(ctx context.Context, from, job, to string, errs io.Writer) error {
-	if _, err := os.Stat(from); err != nil {
-		return fmt.Errorf("copy %s: %w", from, err)
-	}
+func (m *member) upload(ctx context.Context, from, to string, errs io.Writer) error {
 	whole, err := filepath.Abs(from)
 	if err != nil {
 		return fmt.Errorf("copy %s: %w", from, err)
-	}
-	cfg, pod, container, err := p.pick(ctx, job)
-	if err != nil {
-		return err
 	}
 	folder, name := path.Split(to)
 	if name == "" { // into that folder, under the name that it has
@@ -129,12 +130,9 @@ func (p *podFlags) upload(ctx context.Context, from, job, to string, errs io.Wri
 		packed <- err
 	}()
 	var said strings.Builder
-	err = execIn(
+	err = m.exec(
 		ctx,
-		cfg,
-		pod,
-		container,
-		[]string{"tar", "xmf", "-", "-C", orHere(folder)},
+		[]string{"tar", "xmf", "-", "-C", cmp.Or(folder, ".")},
 		remotecommand.StreamOptions{Stdin: reader, Stdout: io.Discard, Stderr: &said},
 	)
 	reader.CloseWithError(err)
@@ -151,13 +149,6 @@ func copied(here, there error, said string) error {
 		return there
 	}
 	return here
-}
-
-func orHere(folder string) string {
-	if folder == "" {
-		return "."
-	}
-	return folder
 }
 
 // tell names what was not copied.

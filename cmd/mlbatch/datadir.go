@@ -15,12 +15,8 @@ import (
 type dataDir string
 
 func (d *dataDir) addTo(f *pflag.FlagSet) {
-	f.StringVar(
-		(*string)(d),
-		"data-dir",
-		"",
-		"`directory` of the cluster (default $MLBATCH_DATA_DIR or ~/.local/share/mlbatch)",
-	)
+	f.StringVar((*string)(d), "data-dir", "",
+		"`directory` of the cluster (default $MLBATCH_DATA_DIR or ~/.local/share/mlbatch)")
 }
 
 // path is the absolute directory.

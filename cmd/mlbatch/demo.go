@@ -49,7 +49,7 @@ statement did not hold, or an example did not run.`,
   mlbatch demo
 
   # one of them, with jobs as slow as in the tutorial
-  mlbatch demo fault --time-scale 1
+  mlbatch demo evict --time-scale 1
 
   # in real containers (as root), which takes minutes
   sudo mlbatch demo --runtime containerd

@@ -27,7 +27,7 @@ type docLine struct {
 }
 
 // sheets are the documents whose mentions of commands are to be typed as they are.
-var sheets = []string{"slurm.md", "from-kueue.md", "from-runai.md"}
+var sheets = []string{"slurm.md", "from-kueue.md", "from-runai.md", "runbook.md"}
 
 var (
 	span       = regexp.MustCompile("`([^`]+)`")

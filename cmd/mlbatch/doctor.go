@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -20,7 +19,8 @@ import (
 
 // doctorFlags are those of doctor.
 type doctorFlags struct {
-	conn   cli.Connection
+	session
+
 	output string
 	failOn string
 	slack  string
@@ -33,7 +33,9 @@ type doctorFlags struct {
 // newDoctorCommand looks for what is wrong with the set-up of a cluster.
 func newDoctorCommand() *cobra.Command {
 	var d doctorFlags
-	cmd := &cobra.Command{
+	cmd := clusterCommand{
+		session: &d.session, check: d.check, offline: func() bool { return d.rules }, do: d.look,
+	}.command(&cobra.Command{
 		Use:   "doctor",
 		Short: "Look for what is wrong with the set-up: queues that cannot admit, what is silently off, conflicts",
 		Long: `Look at queues, flavors, namespaces, webhooks, definitions and who else manages them, and say
@@ -42,8 +44,8 @@ what does not work (error), what does not do what it seems to (warning) and what
 whom it may evict, how much it borrows and lends.
 
 What you may not read is named, and rules that need it are not asked. "mlbatch check" looks at
-quotas and jobs. Exit code 1 says that something was found: warnings or errors, unless --fail-on
-says otherwise.
+quotas and jobs; docs/runbook.md says what to do about events and reasons. Exit code 1 says that
+something was found: warnings or errors, unless --fail-on says otherwise.
 
 Nothing is changed. A job is created as a trial ("dry run"), which the API server passes through
 all webhooks and does not keep: whether it is held tells whether they answer.`,
@@ -59,56 +61,30 @@ all webhooks and does not keep: whether it is held tells whether they answer.`,
   # what does it look for?
   mlbatch doctor --rules`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return d.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
-		},
-	}
+	})
 	f := cmd.Flags()
 	f.StringVarP(&d.output, "output", "o", "", "json or yaml")
-	f.StringVar(
-		&d.failOn,
-		"fail-on",
-		string(finding.Warning),
-		"the least `severity` with which to exit with 1: error, warning, note, or none",
-	)
-	f.StringVar(
-		&d.slack,
-		"slack-queue",
-		"slack-cluster-queue",
-		"`ClusterQueue` that belongs to no team and lends what is left",
-	)
-	f.BoolVar(
-		&d.installation,
-		"installation",
-		false,
-		"look at the installation alone: programs, webhooks, definitions, and not queues, flavors and nodes",
-	)
+	f.StringVar(&d.failOn, "fail-on", string(finding.Warning),
+		"the least `severity` with which to exit with 1: error, warning, note, or none")
+	f.StringVar(&d.slack, "slack-queue", "slack-cluster-queue",
+		"`ClusterQueue` that belongs to no team and lends what is left")
+	f.BoolVar(&d.installation, "installation", false,
+		"look at the installation alone: programs, webhooks, definitions, and not queues, flavors and nodes")
 	f.BoolVar(&d.policy, "policy", false, "say what applies to each queue as well")
 	f.BoolVar(&d.rules, "rules", false, "list what is looked for, and ask nothing")
-	connectionFlags(f, &d.conn)
 	return cmd
 }
 
 func (d *doctorFlags) check() error {
-	if !slices.Contains([]string{"", "json", "yaml"}, d.output) {
-		return usagef("-o %s is not known: use json or yaml", d.output)
-	}
 	if d.failOn != "none" && !slices.Contains(finding.Severities(), finding.Severity(d.failOn)) {
-		return usagef("--fail-on %s is not known: use error, warning, note or none", d.failOn)
+		return fmt.Errorf("--fail-on %s is not known: use error, warning, note or none", d.failOn)
 	}
-	return nil
+	return knownFormat(d.output, "json", "yaml")
 }
 
-func (d *doctorFlags) run(ctx context.Context, out, errs io.Writer) error {
-	if err := d.check(); err != nil {
-		return err
-	}
+func (d *doctorFlags) look(ctx context.Context) error {
 	if d.rules {
-		return printRows(out, "", doctor.RuleColumns(), doctor.Rules(), false)
-	}
-	cfg, c, err := connect(&d.conn)
-	if err != nil {
-		return err
+		return printRows(d.out, "", doctor.RuleColumns(), doctor.Rules(), false)
 	}
 	wanted, err := config.CRDs()
 	if err != nil {
@@ -116,22 +92,22 @@ func (d *doctorFlags) run(ctx context.Context, out, errs io.Writer) error {
 	}
 	f, err := doctor.Take(
 		ctx,
-		c,
+		d.c,
 		doctor.Asks{
 			Wanted: wanted,
 			Slack:  d.slack,
 			Now:    time.Now(),
 			Controller: func(ctx context.Context, queue string) error {
-				_, err := cli.Controller{Config: cfg}.Pending(ctx, "", queue)
+				_, err := cli.Controller{Config: d.cfg}.Pending(ctx, "", queue)
 				return err //nolint:wrapcheck // it says what it asked
 			},
 			Try: func(ctx context.Context, o client.Object) error {
-				return c.Create(ctx, o, client.DryRunAll) //nolint:wrapcheck // it is looked at
+				return d.c.Create(ctx, o, client.DryRunAll) //nolint:wrapcheck // it is looked at
 			},
 		},
 	)
 	if err != nil {
-		return d.conn.Unreachable(err, cfg.Host)
+		return err //nolint:wrapcheck // it says what it read
 	}
 	if f.Blind() {
 		return errors.New(
@@ -145,7 +121,7 @@ func (d *doctorFlags) run(ctx context.Context, out, errs io.Writer) error {
 			func(x finding.Finding) bool { return !doctor.OfInstallation(x.Rule) },
 		)
 	}
-	if err := d.print(out, errs, f, findings); err != nil {
+	if err := d.print(f, findings); err != nil {
 		return err
 	}
 	if d.failOn != "none" && finding.Worst(findings, finding.Severity(d.failOn)) {
@@ -155,7 +131,8 @@ func (d *doctorFlags) run(ctx context.Context, out, errs io.Writer) error {
 }
 
 // print prints what was found.
-func (d *doctorFlags) print(out, errs io.Writer, f *doctor.Facts, findings []finding.Finding) error {
+func (d *doctorFlags) print(f *doctor.Facts, findings []finding.Finding) error {
+	out := d.out
 	if d.output != "" {
 		return printObject(out, d.output, struct {
 			Findings []finding.Finding `json:"findings"`
@@ -164,7 +141,11 @@ func (d *doctorFlags) print(out, errs io.Writer, f *doctor.Facts, findings []fin
 		}{findings, f.Policies(), f.Unread})
 	}
 	if len(f.Unread) > 0 {
-		fmt.Fprintf(errs, "You may not list %s: what needs them was not looked at.\n", strings.Join(f.Unread, ", "))
+		fmt.Fprintf(
+			d.errs,
+			"You may not list %s: what needs them was not looked at.\n",
+			strings.Join(f.Unread, ", "),
+		)
 	}
 	for _, x := range doctor.Together(findings) {
 		if err := doctor.Print(out, &x, cli.Style{Width: widthOf(out), Kubectl: kubectlHere()}); err != nil {

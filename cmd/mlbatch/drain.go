@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/admin"
@@ -16,21 +16,51 @@ import (
 	"github.com/mlbatch/mlbatch/internal/words"
 )
 
-// drainFlags are those of taking nodes out of service.
-type drainFlags struct {
-	conn     cli.Connection
-	reason   string
-	evict    bool
-	noNew    bool
-	yes      bool
-	dryRun   bool
-	wait     bool
-	patience time.Duration
+// nodeCommand is a command about nodes that are named, as a value. The runner (command) finds them.
+type nodeCommand struct {
+	session
+
+	nodes []admin.Node
+	// check finds mistakes in what was typed, if there can be any.
+	check func() error
+	do    func(ctx context.Context) error
+}
+
+func (n *nodeCommand) command(cmd *cobra.Command) *cobra.Command {
+	cmd.Args, cmd.ValidArgsFunction = cobra.MinimumNArgs(1), others(asking(coreNames("Node")))
+	return clusterCommand{session: &n.session, check: n.check, do: func(ctx context.Context) (err error) {
+		if n.nodes, err = admin.FindNodes(ctx, n.c, n.args); err != nil {
+			return err //nolint:wrapcheck // it says what it read
+		}
+		return n.do(ctx)
+	}}.command(cmd)
+}
+
+// drainCommand takes nodes out of service.
+type drainCommand struct {
+	nodeCommand
+
+	reason       string
+	evict, noNew bool
+	yes, dryRun  bool
+	wait         bool
+	patience     time.Duration
 }
 
 func newDrainCommand() *cobra.Command {
-	var d drainFlags
-	cmd := &cobra.Command{
+	var d drainCommand
+	d.check = func() error {
+		if d.noNew && d.cmd.Flags().Changed("evict") && d.evict {
+			return errors.New("--evict and --no-new: give one of them")
+		}
+		if d.wait && d.noNew {
+			return errors.New("--wait is for what moves away: with --no-new nothing does")
+		}
+		d.evict = !d.noNew
+		return nil
+	}
+	d.do = d.drain
+	cmd := d.command(&cobra.Command{
 		Use:   "drain NODE...",
 		Short: "Take nodes out of service: nothing more starts on them, and jobs with GPUs move away",
 		Long: `Take nodes out of service. Nothing more starts on them, and what has GPUs there leaves: AppWrappers
@@ -49,19 +79,7 @@ node stays closed.`,
 
   # who would be affected?
   mlbatch drain node-1 --dry-run`,
-		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: others(asking(coreNames("Node"))),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if d.noNew && cmd.Flags().Changed("evict") && d.evict {
-				return usagef("--evict and --no-new: give one of them")
-			}
-			if d.wait && d.noNew {
-				return usagef("--wait is for what moves away: with --no-new nothing does")
-			}
-			d.evict = !d.noNew
-			return d.drain(cmd, args)
-		},
-	}
+	})
 	f := cmd.Flags()
 	f.StringVar(&d.reason, "reason", "", "`why`, for those who see the node closed")
 	f.BoolVar(&d.evict, "evict", true, "move away what has GPUs there (the default)")
@@ -70,44 +88,38 @@ node stays closed.`,
 	f.BoolVar(&d.dryRun, "dry-run", false, "say who is affected, and change nothing")
 	f.BoolVar(&d.wait, "wait", false, "wait until all that moves has left")
 	f.DurationVar(&d.patience, "timeout", 10*time.Minute, "how long to wait")
-	connectionFlags(f, &d.conn)
 	return cmd
 }
 
 func newUndrainCommand() *cobra.Command {
-	var d drainFlags
-	cmd := &cobra.Command{
+	var u nodeCommand
+	u.do = func(ctx context.Context) error {
+		for _, n := range u.nodes {
+			left, err := n.Undrain(ctx, u.c)
+			switch {
+			case err != nil:
+				return err //nolint:wrapcheck // it names the node
+			case len(left) > 0:
+				why := words.Harmless(strings.Join(left, ", "))
+				fmt.Fprintf(u.out, "node/%s undrained; it stays out of service: %s\n", n.Name, why)
+			default:
+				fmt.Fprintf(u.out, "node/%s undrained\n", n.Name)
+			}
+		}
+		return nil
+	}
+	return u.command(&cobra.Command{
 		Use:   "undrain NODE...",
 		Short: "Put nodes back that mlbatch drain took out of service",
 		Long: `Put nodes back into service. Only what "mlbatch drain" did is undone: a node that somebody else
 cordoned, or that a health check condemned, stays as it is, and you are told.`,
-		Example:           "  mlbatch undrain node-1",
-		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: others(asking(coreNames("Node"))),
-		RunE:              func(cmd *cobra.Command, args []string) error { return d.undrain(cmd, args) },
-	}
-	connectionFlags(cmd.Flags(), &d.conn)
-	return cmd
+		Example: "  mlbatch undrain node-1",
+	})
 }
 
-// nodes finds the nodes that were named.
-func (d *drainFlags) nodes(ctx context.Context, names []string) (client.Client, []admin.Node, error) {
-	cfg, c, err := connect(&d.conn)
-	if err != nil {
-		return nil, nil, err
-	}
-	nodes, err := admin.FindNodes(ctx, c, names)
-	return c, nodes, d.conn.Unreachable(err, cfg.Host)
-}
-
-func (d *drainFlags) drain(cmd *cobra.Command, names []string) error {
-	ctx, out := cmd.Context(), cmd.OutOrStdout()
-	c, nodes, err := d.nodes(ctx, names)
-	if err != nil {
-		return err
-	}
-	leaving := 0
-	for _, n := range nodes {
+func (d *drainCommand) drain(ctx context.Context) error {
+	out, leaving := d.out, 0
+	for _, n := range d.nodes {
 		leave, _ := n.Leaving(d.evict)
 		leaving += len(leave)
 		if len(n.Jobs) == 0 {
@@ -124,17 +136,17 @@ func (d *drainFlags) drain(cmd *cobra.Command, names []string) error {
 		return nil
 	}
 	if leaving > 0 {
-		if err := confirm(cmd, d.yes, fmt.Sprintf("Move %d of them away?", leaving)); err != nil {
+		if err := confirm(d.cmd, d.yes, fmt.Sprintf("Move %d of them away?", leaving)); err != nil {
 			return err
 		}
 	}
-	who, err := cli.WhoAmI(ctx, c)
+	who, err := cli.WhoAmI(ctx, d.c)
 	if err != nil {
 		return err //nolint:wrapcheck // it says what it asked
 	}
-	for _, n := range nodes {
+	for _, n := range d.nodes {
 		others := n.Spec.Unschedulable && view.DrainOf(n.Node) == nil
-		done, err := n.Drain(ctx, c, who, d.reason, d.evict, time.Now())
+		done, err := n.Drain(ctx, d.c, who, d.reason, d.evict, time.Now())
 		if err != nil {
 			return err //nolint:wrapcheck // it names the node
 		}
@@ -150,11 +162,11 @@ func (d *drainFlags) drain(cmd *cobra.Command, names []string) error {
 	if !d.wait {
 		return nil
 	}
-	return d.await(ctx, c, names)
+	return d.await(ctx)
 }
 
 // await waits until what moves has left.
-func (d *drainFlags) await(ctx context.Context, c client.Client, names []string) error {
+func (d *drainCommand) await(ctx context.Context) error {
 	var left []string
 	err := wait.PollUntilContextTimeout(
 		ctx,
@@ -163,7 +175,7 @@ func (d *drainFlags) await(ctx context.Context, c client.Client, names []string)
 		true,
 		func(ctx context.Context) (bool, error) {
 			var err error
-			left, err = admin.Emptied(ctx, c, names)
+			left, err = admin.Emptied(ctx, d.c, d.args)
 			return len(left) == 0, err //nolint:wrapcheck // it says what it read
 		},
 	)
@@ -175,29 +187,4 @@ func (d *drainFlags) await(ctx context.Context, c client.Client, names []string)
 		)
 	}
 	return err //nolint:wrapcheck // it says what it read
-}
-
-func (d *drainFlags) undrain(cmd *cobra.Command, names []string) error {
-	ctx, out := cmd.Context(), cmd.OutOrStdout()
-	c, nodes, err := d.nodes(ctx, names)
-	if err != nil {
-		return err
-	}
-	for _, n := range nodes {
-		left, err := n.Undrain(ctx, c)
-		if err != nil {
-			return err //nolint:wrapcheck // it names the node
-		}
-		if len(left) > 0 {
-			fmt.Fprintf(
-				out,
-				"node/%s undrained; it stays out of service: %s\n",
-				n.Name,
-				words.Harmless(strings.Join(left, ", ")),
-			)
-			continue
-		}
-		fmt.Fprintf(out, "node/%s undrained\n", n.Name)
-	}
-	return nil
 }

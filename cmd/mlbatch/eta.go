@@ -77,12 +77,8 @@ func (e *etaFlags) flags(cmd *cobra.Command) {
 	f.BoolVarP(&e.all, "all-namespaces", "A", false, "jobs of all namespaces")
 	f.BoolVar(&e.calibration, "calibration", false, "measure how right estimates are, in a simulation")
 	f.StringVar(&e.trace, "trace", "", "with --calibration: a CSV `file` of jobs (see mlbatch simulate)")
-	f.IntVar(
-		&e.sizes.Nodes,
-		"nodes",
-		0,
-		"with --trace: how many nodes (default: enough for three fifths to be busy)",
-	)
+	f.IntVar(&e.sizes.Nodes, "nodes", 0,
+		"with --trace: how many nodes (default: enough for three fifths to be busy)")
 	f.Int64Var(&e.sizes.GPUsPerNode, "gpus-per-node", 8, "with --trace: GPUs of each node")
 	f.DurationVar(&e.every, "every", time.Hour, "with --calibration: how much time passes between estimates")
 }
@@ -144,13 +140,13 @@ func (e *etaFlags) read(ctx context.Context, q *query) (found, error) {
 func (e *etaFlags) calibrate(ctx context.Context, out, errs io.Writer, output string, args []string) error {
 	switch {
 	case len(args) > 0:
-		return usageError{errors.New("--calibration is about no job")}
+		return usagef("--calibration is about no job")
 	case !slices.Contains([]string{"", "json", "yaml"}, output):
-		return usageError{fmt.Errorf("-o %s is not known here: use json or yaml", output)}
+		return usagef("-o %s is not known here: use json or yaml", output)
 	case e.every < time.Minute:
-		return usageError{fmt.Errorf("--every %s: must be a minute at least", e.every)}
+		return usagef("--every %s: must be a minute at least", e.every)
 	case e.sizes.Nodes < 0 || e.sizes.GPUsPerNode < 1:
-		return usageError{errors.New("--nodes and --gpus-per-node must be positive")}
+		return usagef("--nodes and --gpus-per-node must be positive")
 	}
 	s := simulation{trace: e.trace, sizes: e.sizes}
 	world, err := s.world("", errs)

@@ -121,7 +121,7 @@ func (e *eventsFlags) read(ctx context.Context, q *query) (found, error) {
 		if err := say(past...); err != nil {
 			return err
 		}
-		return q.unreachable(goOn(ctx, q.c, events, version, say))
+		return goOn(ctx, q.c, events, version, say)
 	}
 	return list, nil
 }

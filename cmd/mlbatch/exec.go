@@ -26,51 +26,99 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 
 	"github.com/mlbatch/mlbatch/internal/cli/actions"
+	"github.com/mlbatch/mlbatch/internal/view"
 	"github.com/mlbatch/mlbatch/internal/words"
 )
 
-// podFlags choose one pod of a job.
-type podFlags struct {
+// podCommand is a command that works with one pod of a job, as a value. The runner (command) finds the pod.
+type podCommand struct {
+	session
+
 	job                    jobArg
 	role, ranks, container string
+	// named is the argument that names the job, which is the first one otherwise.
+	named func() string
+	// check finds mistakes in what was typed.
+	check func() error
+	do    func(ctx context.Context, m member) error
 }
 
-func (p *podFlags) flags(cmd *cobra.Command) {
+// member is a pod that was chosen, and the container in it.
+type member struct {
+	cfg       *rest.Config
+	pod       *corev1.Pod
+	container string
+}
+
+// command makes the command; cmd has its names, its help and what arguments it takes.
+func (p *podCommand) command(cmd *cobra.Command) *cobra.Command {
+	var ref view.Ref
+	var ranks actions.Ranks
 	memberFlags(cmd.Flags(), &p.role, &p.ranks, &p.container)
-	p.job.flags(cmd.Flags())
-}
-
-// pick finds the pod that is meant, and its container.
-func (p *podFlags) pick(ctx context.Context, arg string) (*rest.Config, *corev1.Pod, string, error) {
-	ranks, err := actions.ParseRanks(p.ranks)
-	if err != nil {
-		return nil, nil, "", usageError{err}
+	if cmd.ValidArgsFunction == nil {
+		cmd.ValidArgsFunction = p.job.complete
 	}
-	ref, err := p.job.ref(arg)
-	if err != nil {
-		return nil, nil, "", err
-	}
-	cfg, c, err := connect(&p.job.conn)
-	if err != nil {
-		return nil, nil, "", err
-	}
-	target, err := actions.Find(ctx, c, ref)
-	if err != nil {
-		return nil, nil, "", p.job.conn.Unreachable(err, cfg.Host)
-	}
-	member, err := actions.Pick(target, p.role, ranks)
-	if err != nil {
-		return nil, nil, "", err
-	}
-	container, err := actions.Container(member.Pod, p.container)
-	return cfg, member.Pod, container, err
+	return clusterCommand{
+		session: &p.session, job: &p.job,
+		check: func() (err error) {
+			if p.check != nil {
+				if err := p.check(); err != nil {
+					return err
+				}
+			}
+			if ranks, err = actions.ParseRanks(p.ranks); err != nil {
+				return err
+			}
+			name := p.args[0]
+			if p.named != nil {
+				name = p.named()
+			}
+			ref, err = p.job.ref(name)
+			return err
+		},
+		do: func(ctx context.Context) error {
+			target, err := actions.Find(ctx, p.c, ref)
+			if err != nil {
+				return err
+			}
+			chosen, err := actions.Pick(target, p.role, ranks)
+			if err != nil {
+				return err
+			}
+			container, err := actions.Container(chosen.Pod, p.container)
+			if err != nil {
+				return err
+			}
+			return interrupted(ctx, p.do(ctx, member{p.cfg, chosen.Pod, container}))
+		},
+	}.command(cmd)
 }
 
 // newExecCommand runs commands in pods of jobs.
 func newExecCommand() *cobra.Command {
-	var p podFlags
+	var p podCommand
 	var in, tty bool
-	cmd := &cobra.Command{
+	p.check = func() error {
+		if p.cmd.ArgsLenAtDash() != 1 || len(p.args) < 2 {
+			return errors.New("say which job, and after -- the command: JOB -- COMMAND")
+		}
+		return nil
+	}
+	p.do = func(ctx context.Context, m member) error {
+		streams := remotecommand.StreamOptions{Stdout: p.out, Stderr: p.errs, Tty: tty}
+		if in {
+			streams.Stdin = p.cmd.InOrStdin()
+		}
+		if tty {
+			restore, err := rawTerminal(p.cmd.InOrStdin(), &streams)
+			if err != nil {
+				return usageError{err}
+			}
+			defer restore()
+		}
+		return m.exec(ctx, p.args[1:], streams)
+	}
+	cmd := p.command(&cobra.Command{
 		Use:   "exec JOB -- COMMAND [ARG...]",
 		Short: "Run a command in a pod of a job, that of rank 0 if no other is chosen",
 		Long: `Run a command in a pod of a job that runs: that of rank 0, or the one that --role, --rank
@@ -80,33 +128,10 @@ or the name of a pod instead of a job's chooses. The exit code is that of the co
 
   # a shell in a worker
   mlbatch exec -it blue/train --rank worker-1 -- bash`,
-		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: p.job.complete,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if cmd.ArgsLenAtDash() != 1 || len(args) < 2 {
-				return usageError{errors.New("say which job, and after -- the command: JOB -- COMMAND")}
-			}
-			cfg, pod, container, err := p.pick(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			streams := remotecommand.StreamOptions{Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr(), Tty: tty}
-			if in {
-				streams.Stdin = cmd.InOrStdin()
-			}
-			if tty {
-				restore, err := rawTerminal(cmd.InOrStdin(), &streams)
-				if err != nil {
-					return usageError{err}
-				}
-				defer restore()
-			}
-			return interrupted(cmd.Context(), execIn(cmd.Context(), cfg, pod, container, args[1:], streams))
-		},
-	}
+		Args: cobra.MinimumNArgs(1),
+	})
 	cmd.Flags().BoolVarP(&in, "stdin", "i", false, "pass on what is typed or piped in")
 	cmd.Flags().BoolVarP(&tty, "tty", "t", false, "the command has a terminal")
-	p.flags(cmd)
 	return cmd
 }
 
@@ -153,51 +178,34 @@ func (s *sizes) Next() *remotecommand.TerminalSize {
 	}
 }
 
-// execIn runs a command in a container. Its exit code, if not 0, is the error's.
-func execIn(
-	ctx context.Context,
-	cfg *rest.Config,
-	pod *corev1.Pod,
-	container string,
-	command []string,
-	streams remotecommand.StreamOptions,
-) error {
-	cs, err := kubernetes.NewForConfig(cfg)
+// at is where the API server lets a pod be worked with.
+func (m *member) at(what string, options *corev1.PodExecOptions) (*url.URL, error) {
+	cs, err := kubernetes.NewForConfig(m.cfg)
 	if err != nil {
-		return fmt.Errorf("connect to %s: %w", cfg.Host, err)
+		return nil, err
 	}
-	at := cs.CoreV1().
-		RESTClient().
-		Post().
-		Resource("pods").
-		Namespace(pod.Namespace).
-		Name(pod.Name).
-		SubResource("exec").
-		VersionedParams(
-			&corev1.PodExecOptions{
-				Container: container,
-				Command:   command,
-				Stdin:     streams.Stdin != nil,
-				Stdout:    streams.Stdout != nil,
-				Stderr:    streams.Stderr != nil,
-				TTY:       streams.Tty,
-			},
-			scheme.ParameterCodec,
-		).
-		URL()
-	over, err := remotecommand.NewSPDYExecutor(cfg, http.MethodPost, at)
+	r := cs.CoreV1().RESTClient().Post().
+		Resource("pods").Namespace(m.pod.Namespace).Name(m.pod.Name).SubResource(what)
+	if options != nil {
+		r = r.VersionedParams(options, scheme.ParameterCodec)
+	}
+	return r.URL(), nil
+}
+
+// exec runs a command in the container. Its exit code, if not 0, is the error's.
+func (m *member) exec(ctx context.Context, command []string, streams remotecommand.StreamOptions) error {
+	executor, err := m.executor(&corev1.PodExecOptions{
+		Container: m.container,
+		Command:   command,
+		Stdin:     streams.Stdin != nil,
+		Stdout:    streams.Stdout != nil,
+		Stderr:    streams.Stderr != nil,
+		TTY:       streams.Tty,
+	})
 	if err != nil {
-		return fmt.Errorf("connect to %s: %w", cfg.Host, err)
+		return fmt.Errorf("connect to %s: %w", m.cfg.Host, err)
 	}
-	sockets, err := remotecommand.NewWebSocketExecutor(cfg, http.MethodGet, at.String())
-	if err != nil {
-		return fmt.Errorf("connect to %s: %w", cfg.Host, err)
-	}
-	both, err := remotecommand.NewFallbackExecutor(sockets, over, notUpgraded)
-	if err != nil {
-		return fmt.Errorf("connect to %s: %w", cfg.Host, err)
-	}
-	err = both.StreamWithContext(ctx, streams)
+	err = executor.StreamWithContext(ctx, streams)
 	var code remoteexec.CodeExitError
 	switch {
 	case errors.As(err, &code):
@@ -206,6 +214,23 @@ func execIn(
 		return errors.New(plainly(err))
 	}
 	return nil
+}
+
+// executor connects to the container in the newer of two ways that the API server knows.
+func (m *member) executor(o *corev1.PodExecOptions) (remotecommand.Executor, error) {
+	at, err := m.at("exec", o)
+	if err != nil {
+		return nil, err
+	}
+	over, err := remotecommand.NewSPDYExecutor(m.cfg, http.MethodPost, at)
+	if err != nil {
+		return nil, err
+	}
+	sockets, err := remotecommand.NewWebSocketExecutor(m.cfg, http.MethodGet, at.String())
+	if err != nil {
+		return nil, err
+	}
+	return remotecommand.NewFallbackExecutor(sockets, over, notUpgraded)
 }
 
 // notUpgraded reports whether an older way to talk to pods is worth an attempt.
@@ -228,9 +253,28 @@ func plainly(err error) string {
 
 // newPortCommand forwards ports of pods.
 func newPortCommand() *cobra.Command {
-	var p podFlags
+	var p podCommand
 	var addresses []string
-	cmd := &cobra.Command{
+	p.do = func(ctx context.Context, m member) error {
+		ports, err := actions.Ports(m.pod, p.args[1:])
+		if err != nil {
+			return usageError{err}
+		}
+		dialer, err := m.dialer()
+		if err != nil {
+			return fmt.Errorf("connect to %s: %w", m.cfg.Host, err)
+		}
+		ready := make(chan struct{})
+		forwarder, err := portforward.NewOnAddresses(dialer, addresses, ports, ctx.Done(), ready, p.out, p.errs)
+		if err != nil {
+			return usageError{err}
+		}
+		if err := forwarder.ForwardPorts(); err != nil && ctx.Err() == nil {
+			return errors.New(plainly(err))
+		}
+		return nil // it goes on until it is interrupted
+	}
+	cmd := p.command(&cobra.Command{
 		Use:   "port JOB [LOCAL:]PORT...",
 		Short: "Forward ports of a pod of a job to this machine, of rank 0 if no other is chosen",
 		Long: `Forward ports of a pod of a job to this machine until Ctrl-C: dashboards, notebooks,
@@ -241,79 +285,24 @@ this machine, 0 or nothing any that is free.`,
 
   # on another port here
   mlbatch port blue/ray-cluster 9000:8265`,
-		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: p.job.complete,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, pod, _, err := p.pick(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			ports, err := actions.Ports(pod, args[1:])
-			if err != nil {
-				return usageError{err}
-			}
-			return forward(cmd.Context(), cfg, pod, addresses, ports, cmd.OutOrStdout(), cmd.ErrOrStderr())
-		},
-	}
-	cmd.Flags().StringSliceVar(
-		&addresses,
-		"address",
-		[]string{"localhost"},
-		"addresses of this machine to listen at",
-	)
-	p.flags(cmd)
+		Args: cobra.MinimumNArgs(1),
+	})
+	cmd.Flags().StringSliceVar(&addresses, "address", []string{"localhost"},
+		"addresses of this machine to listen at")
 	return cmd
 }
 
-// forward forwards ports until ctx ends.
-func forward( //nolint:revive // none of them belong together
-	ctx context.Context,
-	cfg *rest.Config,
-	pod *corev1.Pod,
-	addresses, ports []string,
-	out, errs io.Writer,
-) error {
-	cs, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		return fmt.Errorf("connect to %s: %w", cfg.Host, err)
-	}
-	at := cs.CoreV1().
-		RESTClient().
-		Post().
-		Resource("pods").
-		Namespace(pod.Namespace).
-		Name(pod.Name).
-		SubResource("portforward").
-		URL()
-	dialer, err := dialerTo(cfg, at)
-	if err != nil {
-		return fmt.Errorf("connect to %s: %w", cfg.Host, err)
-	}
-	forwarder, err := portforward.NewOnAddresses(
-		dialer,
-		addresses,
-		ports,
-		ctx.Done(),
-		make(chan struct{}),
-		out,
-		errs,
-	)
-	if err != nil {
-		return usageError{err}
-	}
-	if err := forwarder.ForwardPorts(); err != nil && ctx.Err() == nil {
-		return errors.New(plainly(err))
-	}
-	return nil
-}
-
-// dialerTo connects to a pod in the newer of two ways that the API server knows.
-func dialerTo(cfg *rest.Config, at *url.URL) (oldstream.Dialer, error) {
-	transport, upgrader, err := spdy.RoundTripperFor(cfg)
+// dialer connects to the pod's ports in the newer of two ways that the API server knows.
+func (m *member) dialer() (oldstream.Dialer, error) {
+	at, err := m.at("portforward", nil)
 	if err != nil {
 		return nil, err
 	}
-	sockets, err := portforward.NewSPDYOverWebsocketDialer(at, cfg)
+	transport, upgrader, err := spdy.RoundTripperFor(m.cfg)
+	if err != nil {
+		return nil, err
+	}
+	sockets, err := portforward.NewSPDYOverWebsocketDialer(at, m.cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,8 @@ const (
 	exitUsage   = 2
 	// exitUnreadable is that of commands for which exitFailure is a result.
 	exitUnreadable = 2
+	// exitUntested is of a deep test that neither failed nor passed.
+	exitUntested = 3
 	// exitInterrupted is what shells know of programs that Ctrl-C ended.
 	exitInterrupted = 130
 )

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/cli/admin"
 )
 
@@ -52,7 +53,22 @@ func listFlavors(ctx context.Context, q *query) (found, error) {
 func newFlavorCreateCommand(use string) *cobra.Command {
 	var m making
 	var n admin.NewFlavor
-	cmd := &cobra.Command{
+	var object *kueue.ResourceFlavor
+	cmd := writeCommand{
+		making: &m, prints: true,
+		check: func() (err error) {
+			n.Name = m.args[0]
+			object, err = n.Object()
+			return err //nolint:wrapcheck // it names the flag
+		},
+		do: func(ctx context.Context) error {
+			h, err := admin.TakeHardware(ctx, m.c)
+			if err != nil {
+				return err //nolint:wrapcheck // it says what it read
+			}
+			return m.create(ctx, object, h.FlavorHints(object))
+		},
+	}.command(&cobra.Command{
 		Use:   use,
 		Short: "Make a flavor: a kind of node that quota is counted in",
 		Long: `Make a ResourceFlavor. Without labels it is all nodes; with labels those that have them all.
@@ -65,65 +81,44 @@ are made when they are needed.`,
   # some, which others than its jobs keep off
   mlbatch flavor create spot --node-labels pool=spot --tolerations spot=true:NoSchedule`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := m.check(); err != nil {
-				return err
-			}
-			n.Name = args[0]
-			object, err := n.Object()
-			if err != nil {
-				return usageError{err}
-			}
-			c, h, err := m.hardware(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return m.create(cmd, c, object, h.FlavorHints(object))
-		},
-	}
+	})
 	f := cmd.Flags()
 	f.StringSliceVar(&n.Labels, "node-labels", nil, "`KEY=VALUE,...` that its nodes have")
 	f.StringSliceVar(&n.Taints, "node-taints", nil, "`KEY=VALUE:EFFECT,...` taints of its nodes")
 	f.StringSliceVar(&n.Tolerations, "tolerations", nil, "`KEY=VALUE:EFFECT,...` that its pods are given")
 	f.StringVar(&n.Topology, "topology", "", "`Topology` of its nodes")
 	f.BoolVar(&n.OnDemand, "on-demand", false, "its nodes are made when pods ask for them")
-	m.flags(f)
 	return cmd
 }
 
 func newFlavorDeleteCommand(use string) *cobra.Command {
 	var m making
-	cmd := &cobra.Command{
-		Use:     use,
-		Short:   "Remove a flavor that no queue has quota of",
-		Example: "  mlbatch flavor delete spot",
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: asking(kueueNames("ResourceFlavor")),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := m.check(); err != nil {
-				return err
+	return writeCommand{making: &m, do: func(ctx context.Context) error {
+		name := m.args[0]
+		h, err := admin.TakeHardware(ctx, m.c)
+		if err != nil {
+			return err //nolint:wrapcheck // it says what it read
+		}
+		rows := h.FlavorRows()
+		at := slices.IndexFunc(rows, func(r admin.FlavorRow) bool { return r.Name == name })
+		if at < 0 {
+			return fmt.Errorf("there is no flavor %s: mlbatch flavor list names those that there are", name)
+		}
+		if err := rows[at].Removable(); err != nil {
+			return err //nolint:wrapcheck // a sentence for people
+		}
+		if m.dryRun != dryRunClient {
+			if err := admin.DeleteFlavor(ctx, m.c, name); err != nil {
+				return err //nolint:wrapcheck // it names the flavor
 			}
-			c, h, err := m.hardware(cmd.Context())
-			if err != nil {
-				return err
-			}
-			rows := h.FlavorRows()
-			at := slices.IndexFunc(rows, func(r admin.FlavorRow) bool { return r.Name == args[0] })
-			if at < 0 {
-				return fmt.Errorf("there is no flavor %s: mlbatch flavor list names those that there are", args[0])
-			}
-			if err := rows[at].Removable(); err != nil {
-				return err //nolint:wrapcheck // a sentence for people
-			}
-			if m.dryRun != dryRunClient {
-				if err := admin.DeleteFlavor(cmd.Context(), c, args[0]); err != nil {
-					return err //nolint:wrapcheck // it names the flavor
-				}
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "resourceflavor/%s deleted%s\n", args[0], m.suffix())
-			return nil
-		},
-	}
-	m.dryRunFlag(cmd.Flags())
-	connectionFlags(cmd.Flags(), &m.conn)
-	return cmd
+		}
+		fmt.Fprintf(m.out, "resourceflavor/%s deleted%s\n", name, m.suffix())
+		return nil
+	}}.command(&cobra.Command{
+		Use:               use,
+		Short:             "Remove a flavor that no queue has quota of",
+		Example:           "  mlbatch flavor delete spot",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: asking(kueueNames("ResourceFlavor")),
+	})
 }

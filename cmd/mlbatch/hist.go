@@ -71,24 +71,16 @@ namespaces are listed.`,
 func (h *histFlags) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	h.jobs.flags(cmd)
-	f.StringVar(
-		&h.jobs.states,
-		"state",
-		"",
-		"jobs that ended so only: Succeeded, Failed, Cancelled, several with commas",
-	)
+	f.StringVar(&h.jobs.states, "state", "",
+		"jobs that ended so only: Succeeded, Failed, Cancelled, several with commas")
 	f.StringVar(
 		&h.since,
 		"since",
 		"7d",
 		"what ended in this last `time`, such as 30m, 24h or 7d, or since a day or a moment, such as 2026-01-31; with --by month all that is remembered",
 	)
-	f.StringSliceVar(
-		&h.by,
-		"by",
-		nil,
-		"sums by month, team, user, queue or namespace, or by several with commas",
-	)
+	f.StringSliceVar(&h.by, "by", nil,
+		"sums by month, team, user, queue or namespace, or by several with commas")
 	f.IntVar(&h.limit, "limit", 0, "the first `number` of lines only; 0 is all")
 	offers(cmd, "state", histStates())
 }

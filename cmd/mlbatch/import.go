@@ -1,17 +1,15 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/migrate"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
 	"github.com/mlbatch/mlbatch/internal/finding"
@@ -47,7 +45,9 @@ first, and changes nothing.`,
 
 // importFlags are those of import.
 type importFlags struct {
-	conn      cli.Connection
+	session
+
+	system    migrate.System
 	output    string
 	namespace string
 	dry       bool
@@ -58,8 +58,8 @@ type importFlags struct {
 }
 
 func newImportSystemCommand(system migrate.System, short, stops string) *cobra.Command {
-	var i importFlags
-	cmd := &cobra.Command{
+	i := importFlags{system: system}
+	cmd := clusterCommand{session: &i.session, check: i.check, do: i.run}.command(&cobra.Command{
 		Use:   string(system),
 		Short: short,
 		Long: short + `.
@@ -91,35 +91,27 @@ Exit code 1 of a dry run says that something was found that stops an import.`,
   # take it back
   mlbatch import %[1]s --rollback --yes`, system),
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return i.run(cmd, system) },
-	}
+	})
 	f := cmd.Flags()
 	f.StringVarP(&i.output, "output", "o", "", "json or yaml")
-	f.StringVar(
-		&i.namespace,
-		"namespace",
-		install.DefaultNamespace,
-		"`namespace` of mlbatch, where is written down what there was",
-	)
+	f.StringVar(&i.namespace, "namespace", install.DefaultNamespace,
+		"`namespace` of mlbatch, where is written down what there was")
 	f.BoolVar(&i.dry, "dry-run", false, "say what would be done, and change nothing")
 	f.BoolVar(&i.rollback, "rollback", false, "bring back what was stopped and removed")
 	f.BoolVar(&i.force, "force", false, "go on although something was found that stops it")
 	f.DurationVar(&i.timeout, "timeout", 5*time.Minute, "how long to wait for each program to stop or start")
 	f.BoolVarP(&i.yes, "yes", "y", false, "do not ask")
-	connectionFlags(f, &i.conn)
 	return cmd
 }
 
 func (i *importFlags) check() error {
 	switch {
-	case !slices.Contains([]string{"", "json", "yaml"}, i.output):
-		return usagef("-o %s is not known: use json or yaml", i.output)
 	case i.timeout <= 0:
-		return usagef("--timeout %s: must be more than nothing", i.timeout)
+		return fmt.Errorf("--timeout %s: must be more than nothing", i.timeout)
 	case i.namespace == "":
-		return usagef("--namespace is empty: name that of mlbatch, such as %s", install.DefaultNamespace)
+		return fmt.Errorf("--namespace is empty: name that of mlbatch, such as %s", install.DefaultNamespace)
 	}
-	return nil
+	return knownFormat(i.output, "json", "yaml")
 }
 
 // imported is what programs read.
@@ -129,18 +121,11 @@ type imported struct {
 	DryRun               bool `json:"dryRun"`
 }
 
-func (i *importFlags) run(cmd *cobra.Command, system migrate.System) error {
-	if err := i.check(); err != nil {
-		return err
-	}
-	cfg, c, err := connect(&i.conn)
-	if err != nil {
-		return err
-	}
-	ctx, out := cmd.Context(), cmd.OutOrStdout()
+func (i *importFlags) run(ctx context.Context) error {
+	out := i.out
 	m := &migrate.Import{
-		Client:    c,
-		System:    system,
+		Client:    i.c,
+		System:    i.system,
 		Namespace: i.namespace,
 		Now:       time.Now,
 		Timeout:   i.timeout,
@@ -151,11 +136,11 @@ func (i *importFlags) run(cmd *cobra.Command, system migrate.System) error {
 		},
 	}
 	if i.rollback {
-		return i.back(cmd, m)
+		return i.back(ctx, m)
 	}
-	report, err := i.survey(cmd, c, m)
+	report, err := i.survey(ctx, m)
 	if err != nil {
-		return i.conn.Unreachable(err, cfg.Host)
+		return err
 	}
 	stopping := len(report.Stopping()) > 0
 	if i.dry {
@@ -174,7 +159,7 @@ func (i *importFlags) run(cmd *cobra.Command, system migrate.System) error {
 		return errors.New("something stops it, see above; nothing was done. --force goes on nevertheless")
 	}
 	if len(report.Steps) > 0 {
-		if err := confirm(cmd, i.yes, "Do it?"); err != nil {
+		if err := confirm(i.cmd, i.yes, "Do it?"); err != nil {
 			return err
 		}
 	}
@@ -191,7 +176,7 @@ func (i *importFlags) run(cmd *cobra.Command, system migrate.System) error {
 			out,
 			"\nJobs that run go on. Next: %s\nTo take it back instead: mlbatch import %s --rollback\n",
 			outcome.Next,
-			system,
+			i.system,
 		)
 	case len(outcome.Did) == 0:
 		fmt.Fprintln(out, "Nothing is left to do.")
@@ -202,17 +187,13 @@ func (i *importFlags) run(cmd *cobra.Command, system migrate.System) error {
 }
 
 // survey looks at the cluster and tells.
-func (i *importFlags) survey(
-	cmd *cobra.Command,
-	c client.Client,
-	m *migrate.Import,
-) (*migrate.Report, error) {
-	p, err := migrate.Take(cmd.Context(), c, m.System, m.Now())
+func (i *importFlags) survey(ctx context.Context, m *migrate.Import) (*migrate.Report, error) {
+	p, err := migrate.Take(ctx, i.c, m.System, m.Now())
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says what it read
 	}
 	report := p.Survey(policyOf)
-	report.Steps, err = m.Left(cmd.Context(), p)
+	report.Steps, err = m.Left(ctx, p)
 	return report, err //nolint:wrapcheck // it says what it read
 }
 
@@ -253,9 +234,9 @@ func (i *importFlags) print(out io.Writer, v *imported) error {
 }
 
 // back takes an import back.
-func (i *importFlags) back(cmd *cobra.Command, m *migrate.Import) error {
-	out := cmd.OutOrStdout()
-	plan, err := m.Rollback(cmd.Context(), true)
+func (i *importFlags) back(ctx context.Context, m *migrate.Import) error {
+	out := i.out
+	plan, err := m.Rollback(ctx, true)
 	if err != nil {
 		return err //nolint:wrapcheck // it says why
 	}
@@ -269,10 +250,14 @@ func (i *importFlags) back(cmd *cobra.Command, m *migrate.Import) error {
 		fmt.Fprintln(out, "Nothing was changed (dry run).")
 		return nil
 	}
-	if err := confirm(cmd, i.yes, fmt.Sprintf("Take the import back, in %d steps?", len(plan.Did))); err != nil {
+	if err := confirm(
+		i.cmd,
+		i.yes,
+		fmt.Sprintf("Take the import back, in %d steps?", len(plan.Did)),
+	); err != nil {
 		return err
 	}
-	done, err := m.Rollback(cmd.Context(), false)
+	done, err := m.Rollback(ctx, false)
 	if err != nil {
 		return err //nolint:wrapcheck // it names the step
 	}

@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/mlbatch/mlbatch/internal/agent"
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/finding"
 	"github.com/mlbatch/mlbatch/internal/kube/install"
 	"github.com/mlbatch/mlbatch/internal/kube/install/charts"
@@ -33,40 +32,38 @@ const installManager = "mlbatch"
 
 // installFlags are those of all commands about an installation.
 type installFlags struct {
-	conn      cli.Connection
+	session
+
 	namespace string
 	values    string
 	image     string
 	output    string
 	agent     bool
 	timeout   time.Duration
+
+	planned *rollout.Installation
 }
 
 func (i *installFlags) flags(f *pflag.FlagSet) {
 	f.StringVarP(&i.namespace, "namespace", "n", install.DefaultNamespace, "`namespace` that mlbatch runs in")
-	connectionFlags(f, &i.conn)
 }
 
 func (i *installFlags) valueFlags(f *pflag.FlagSet) {
-	f.StringVarP(
-		&i.values,
-		"values",
-		"f",
-		"",
-		"`file` with values, those of the Helm chart; - reads standard input",
-	)
-	f.StringVar(
-		&i.image,
-		"image",
-		"",
-		"`image` of mlbatch (default localhost/mlbatch, of the version of this program: what make images writes)",
-	)
-	f.BoolVar(
-		&i.agent,
-		"agent",
-		false,
-		"install agents that look after the health of nodes, one on each, as the value agent.enabled does",
-	)
+	f.StringVarP(&i.values, "values", "f", "",
+		"`file` with values, those of the Helm chart; - reads standard input")
+	f.StringVar(&i.image, "image", "",
+		"`image` of mlbatch (default localhost/mlbatch, of the version of this program: what make images writes)")
+	f.BoolVar(&i.agent, "agent", false,
+		"install agents that look after the health of nodes, one on each, as the value agent.enabled does")
+}
+
+// prepare plans what is to be installed, before a cluster is asked. What is wrong with values is no mistake in the
+// command line.
+func (i *installFlags) prepare() (err error) {
+	if i.planned, err = i.plan(); err != nil {
+		return exitError{exitFailure, err}
+	}
+	return nil
 }
 
 // plan is what is to be installed.
@@ -156,35 +153,38 @@ func checkConfig(v *install.Values, file *install.File, namespace string) error 
 }
 
 // cluster is where it is installed.
-func (i *installFlags) cluster(say io.Writer) (*rollout.Cluster, error) {
-	cfg, c, err := connect(&i.conn)
+func (i *installFlags) cluster() (*rollout.Cluster, error) {
+	d, err := discovery.NewDiscoveryClientForConfig(i.cfg)
 	if err != nil {
-		return nil, err
-	}
-	d, err := discovery.NewDiscoveryClientForConfig(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", cfg.Host, err)
+		return nil, fmt.Errorf("connect to %s: %w", i.cfg.Host, err)
 	}
 	if _, err := d.ServerVersion(); err != nil {
-		return nil, i.conn.Unreachable(err, cfg.Host)
+		return nil, err
 	}
-
 	return &rollout.Cluster{
-		Client:    c,
+		Client:    i.c,
 		Discovery: d,
-		Say:       func(format string, args ...any) { fmt.Fprintf(say, format+"\n", args...) },
+		Say:       func(format string, args ...any) { fmt.Fprintf(i.errs, format+"\n", args...) },
 	}, nil
 }
 
+// installCommand installs.
+type installCommand struct {
+	installFlags
+
+	dryRun string
+	wait   bool
+	ignore []string
+	into   string
+}
+
 func newInstallCommand() *cobra.Command {
-	var (
-		flags  installFlags
-		dryRun string
-		wait   bool
-		ignore []string
-		into   string
-	)
-	cmd := &cobra.Command{
+	var i installCommand
+	cmd := clusterCommand{
+		session: &i.session, check: i.check,
+		offline: func() bool { return i.into != "" || i.dryRun == dryRunClient },
+		do:      i.install,
+	}.command(&cobra.Command{
 		Use:   "install",
 		Short: "Install mlbatch into a cluster, or upgrade it there",
 		Long: `Install mlbatch into the cluster of a kubeconfig: kinds, roles, policies, two replicas of
@@ -213,79 +213,73 @@ and a kustomize base with overlays, into a directory, and asks no cluster.`,
   # for Helm, kustomize, or a repository that a cluster is made from
   mlbatch install --write-charts dist`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if into != "" {
-				return writeCharts(cmd, into)
-			}
-			m := making{output: flags.output, dryRun: dryRun}
-			if err := m.check(); err != nil {
-				return err
-			}
-			if err := knownChecks(ignore); err != nil {
-				return err
-			}
-			p, err := flags.plan()
-			if err != nil {
-				return err
-			}
-			if dryRun == dryRunClient {
-				return printStages(cmd.OutOrStdout(), flags.output, p)
-			}
-			ctx := cmd.Context()
-			x, err := flags.cluster(cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			x.Patience = flags.timeout
-			if err := preflight(ctx, cmd, x, p, ignore); err != nil {
-				return err
-			}
-			if dryRun == dryRunServer {
-				compared, err := x.Compare(ctx, p)
-				if err != nil {
-					return err
-				}
-				if flags.output != "" {
-					return printObject(cmd.OutOrStdout(), flags.output, compared)
-				}
-				return printComparison(cmd.OutOrStdout(), compared)
-			}
-			if err := x.Apply(ctx, p, wait); err != nil {
-				return err
-			}
-			if flags.output != "" {
-				return printStages(cmd.OutOrStdout(), flags.output, p)
-			}
-			printNext(cmd.OutOrStdout(), p, wait)
-			return nil
-		},
-	}
+	})
 	f := cmd.Flags()
-	flags.flags(f)
-	flags.valueFlags(f)
-	f.StringVarP(&flags.output, "output", "o", "", "yaml or json: print the objects")
+	i.flags(f)
+	i.valueFlags(f)
+	f.StringVarP(&i.output, "output", "o", "", "yaml or json: print the objects")
 	f.StringVar(
-		&dryRun,
+		&i.dryRun,
 		"dry-run",
 		dryRunNone,
 		"none, client (print the objects, and ask no cluster) or server (let the API server check, and write nothing)",
 	)
 	f.Lookup("dry-run").NoOptDefVal = dryRunClient
-	f.BoolVar(&wait, "wait", true, "wait until it works; false applies and ends")
-	f.DurationVar(
-		&flags.timeout,
-		"timeout",
-		5*time.Minute,
-		"give up when nothing has moved for that long; while something moves it goes on",
-	)
-	f.StringSliceVar(&ignore, "ignore", nil, "`checks` that may fail, by the names that they are reported with")
-	f.StringVar(
-		&into,
-		"write-charts",
-		"",
-		"write the Helm chart and the kustomize base of this version into a `directory`, and install nothing",
-	)
+	f.BoolVar(&i.wait, "wait", true, "wait until it works; false applies and ends")
+	f.DurationVar(&i.timeout, "timeout", 5*time.Minute,
+		"give up when nothing has moved for that long; while something moves it goes on")
+	f.StringSliceVar(&i.ignore, "ignore", nil,
+		"`checks` that may fail, by the names that they are reported with")
+	f.StringVar(&i.into, "write-charts", "",
+		"write the Helm chart and the kustomize base of this version into a `directory`, and install nothing")
 	return cmd
+}
+
+// check finds mistakes in what was typed.
+func (i *installCommand) check() error {
+	if i.into != "" {
+		return nil
+	}
+	if err := cmp.Or((&making{output: i.output, dryRun: i.dryRun}).check(), knownChecks(i.ignore)); err != nil {
+		return err
+	}
+	return i.prepare()
+}
+
+func (i *installCommand) install(ctx context.Context) error {
+	if i.into != "" {
+		return writeCharts(i.cmd, i.into)
+	}
+	p := i.planned
+	if i.dryRun == dryRunClient {
+		return printStages(i.out, i.output, p)
+	}
+	x, err := i.cluster()
+	if err != nil {
+		return err
+	}
+	x.Patience = i.timeout
+	if err := preflight(ctx, i.cmd, x, p, i.ignore); err != nil {
+		return err
+	}
+	if i.dryRun == dryRunServer {
+		compared, err := x.Compare(ctx, p)
+		switch {
+		case err != nil:
+			return err
+		case i.output != "":
+			return printObject(i.out, i.output, compared)
+		}
+		return printComparison(i.out, compared)
+	}
+	if err := x.Apply(ctx, p, i.wait); err != nil {
+		return err
+	}
+	if i.output != "" {
+		return printStages(i.out, i.output, p)
+	}
+	printNext(i.out, p, i.wait)
+	return nil
 }
 
 // writeCharts writes the chart and the kustomizations of this program, and says how they are used.
@@ -436,9 +430,21 @@ func printComparison(out io.Writer, c *rollout.Comparison) error {
 }
 
 func newUpgradeCommand() *cobra.Command {
-	var flags installFlags
+	var i installFlags
 	var check bool
-	cmd := &cobra.Command{
+	cmd := clusterCommand{
+		session: &i.session,
+		check: func() error {
+			if !check {
+				return errors.New("say --check to see what changes; mlbatch install makes the changes")
+			}
+			if err := knownFormat(i.output, "yaml", "json"); err != nil {
+				return err
+			}
+			return i.prepare()
+		},
+		do: i.compare,
+	}.command(&cobra.Command{
 		Use:   "upgrade --check",
 		Short: "Say what installing this version would change in a cluster, and whether it can be taken back",
 		Long: `Compare what is installed with what "mlbatch install" of this program would apply, and write
@@ -449,67 +455,51 @@ not take back (versions that objects are stored in, fields that are dropped). To
 Exit code: 0 if nothing would change, 1 if something would, or if it cannot be told.`,
 		Example: `  mlbatch upgrade --check --values values.yaml`,
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !check {
-				return usagef("say --check to see what changes; mlbatch install makes the changes")
-			}
-			if err := knownFormatOrColumns(
-				flags.output,
-				"json",
-				"yaml",
-			); err != nil ||
-				strings.HasPrefix(flags.output, cli.CustomColumnsFormat) {
-				return usagef("-o %s is not known: use yaml or json", flags.output)
-			}
-			p, err := flags.plan()
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), flags.timeout)
-			defer cancel()
-			x, err := flags.cluster(cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			compared, err := x.Compare(ctx, p)
-			if err != nil {
-				return err
-			}
-			switch {
-			case flags.output != "":
-				err = printObject(cmd.OutOrStdout(), flags.output, compared)
-			default:
-				if compared.From != "" {
-					fmt.Fprintf(
-						cmd.OutOrStdout(),
-						"mlbatch %s is installed, this program is %s.\n",
-						compared.From,
-						compared.To,
-					)
-				} else {
-					fmt.Fprintf(cmd.OutOrStdout(), "No mlbatch is installed in namespace %s.\n", flags.namespace)
-				}
-				err = printComparison(cmd.OutOrStdout(), compared)
-			}
-			if err == nil && len(compared.Changes) > 0 {
-				return errSilent
-			}
-			return err
-		},
-	}
+	})
 	f := cmd.Flags()
-	flags.flags(f)
-	flags.valueFlags(f)
-	f.StringVarP(&flags.output, "output", "o", "", "yaml or json: print the comparison")
+	i.flags(f)
+	i.valueFlags(f)
+	f.StringVarP(&i.output, "output", "o", "", "yaml or json: print the comparison")
 	f.BoolVar(&check, "check", false, "compare, and change nothing")
-	f.DurationVar(&flags.timeout, "timeout", 5*time.Minute, "how long to wait at most")
+	f.DurationVar(&i.timeout, "timeout", 5*time.Minute, "how long to wait at most")
 	return cmd
 }
 
+// compare says what installing would change.
+func (i *installFlags) compare(ctx context.Context) error {
+	p := i.planned
+	ctx, cancel := context.WithTimeout(ctx, i.timeout)
+	defer cancel()
+	x, err := i.cluster()
+	if err != nil {
+		return err
+	}
+	compared, err := x.Compare(ctx, p)
+	if err != nil {
+		return err
+	}
+	switch {
+	case i.output != "":
+		err = printObject(i.out, i.output, compared)
+	case compared.From != "":
+		fmt.Fprintf(i.out, "mlbatch %s is installed, this program is %s.\n", compared.From, compared.To)
+		err = printComparison(i.out, compared)
+	default:
+		fmt.Fprintf(i.out, "No mlbatch is installed in namespace %s.\n", i.namespace)
+		err = printComparison(i.out, compared)
+	}
+	if err == nil && len(compared.Changes) > 0 {
+		return errSilent
+	}
+	return err
+}
+
 func newUninstallCommand() *cobra.Command {
-	var flags installFlags
+	var i installFlags
 	var keep, yes bool
-	cmd := &cobra.Command{
+	cmd := clusterCommand{
+		session: &i.session, do: func(ctx context.Context) error { return i.uninstall(ctx, keep, yes) },
+	}.command(&cobra.Command{
 		Use:   "uninstall",
 		Short: "Take mlbatch out of a cluster; pods that run go on",
 		Long: `Take mlbatch out of a cluster. The webhooks go first, so that nothing is refused meanwhile;
@@ -524,56 +514,57 @@ kinds (AppWrappers, PyTorchJobs, RayClusters and so on) their pods; Jobs of Kube
   # for good
   mlbatch uninstall --yes`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			x, err := flags.cluster(cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			p := &rollout.Installation{Release: install.Release{Namespace: flags.namespace, Manager: installManager}}
-			holds, err := x.Hold(cmd.Context(), p)
-			if err != nil {
-				return err
-			}
-			switch {
-			case holds.Beside != "" && holds.Namespace == "":
-				return fmt.Errorf(
-					"nothing is installed in this cluster: its mlbatch runs beside it, at %s; that of mlbatch up goes with mlbatch down --delete",
-					holds.Beside,
-				)
-			case holds.Namespace == "" && (keep || len(holds.Definitions) == 0):
-				return errors.New(
-					"there is no mlbatch that `mlbatch install` installed: one of Helm is removed by helm uninstall",
-				)
-			case holds.Namespace != "" && holds.Namespace != flags.namespace:
-				return fmt.Errorf("mlbatch is in namespace %s: say --namespace %s", holds.Namespace, holds.Namespace)
-			}
-			if !keep {
-				if err := confirm(cmd, yes, toBeLost(holds)+" Go on?"); err != nil {
-					return err
-				}
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), flags.timeout)
-			defer cancel()
-			if err := x.Uninstall(ctx, p, keep); err != nil {
-				return err
-			}
-			left, err := x.Left(ctx, p, holds, keep)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintln(cmd.OutOrStdout(), "\nmlbatch is uninstalled. What is left:")
-			for _, l := range left {
-				fmt.Fprintln(cmd.OutOrStdout(), "  "+l)
-			}
-			return nil
-		},
-	}
+	})
 	f := cmd.Flags()
-	flags.flags(f)
+	i.flags(f)
 	f.BoolVar(&keep, "keep-crds", false, "keep the kinds, and all objects of them")
 	f.BoolVar(&yes, "yes", false, "do not ask")
-	f.DurationVar(&flags.timeout, "timeout", 5*time.Minute, "how long to wait at most")
+	f.DurationVar(&i.timeout, "timeout", 5*time.Minute, "how long to wait at most")
 	return cmd
+}
+
+func (i *installFlags) uninstall(ctx context.Context, keep, yes bool) error { //nolint:revive // facts
+	x, err := i.cluster()
+	if err != nil {
+		return err
+	}
+	p := &rollout.Installation{Release: install.Release{Namespace: i.namespace, Manager: installManager}}
+	holds, err := x.Hold(ctx, p)
+	if err != nil {
+		return err
+	}
+	switch {
+	case holds.Beside != "" && holds.Namespace == "":
+		return fmt.Errorf(
+			"nothing is installed in this cluster: its mlbatch runs beside it, at %s; that of mlbatch up goes with mlbatch down --delete",
+			holds.Beside,
+		)
+	case holds.Namespace == "" && (keep || len(holds.Definitions) == 0):
+		return errors.New(
+			"there is no mlbatch that `mlbatch install` installed: one of Helm is removed by helm uninstall",
+		)
+	case holds.Namespace != "" && holds.Namespace != i.namespace:
+		return fmt.Errorf("mlbatch is in namespace %s: say --namespace %s", holds.Namespace, holds.Namespace)
+	}
+	if !keep {
+		if err := confirm(i.cmd, yes, toBeLost(holds)+" Go on?"); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, i.timeout)
+	defer cancel()
+	if err := x.Uninstall(ctx, p, keep); err != nil {
+		return err
+	}
+	left, err := x.Left(ctx, p, holds, keep)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(i.out, "\nmlbatch is uninstalled. What is left:")
+	for _, l := range left {
+		fmt.Fprintln(i.out, "  "+l)
+	}
+	return nil
 }
 
 // toBeLost says what goes with the definitions.

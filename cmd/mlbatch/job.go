@@ -21,13 +21,8 @@ type jobArg struct {
 
 // flags adds those of the job.
 func (j *jobArg) flags(f *pflag.FlagSet) {
-	f.StringVarP(
-		&j.namespace,
-		"namespace",
-		"n",
-		"",
-		"`namespace` of the job, if its name does not say it (default: that of the kubeconfig's context)",
-	)
+	f.StringVarP(&j.namespace, "namespace", "n", "",
+		"`namespace` of the job, if its name does not say it (default: that of the kubeconfig's context)")
 	f.StringVar(
 		&j.kind,
 		"kind",
@@ -50,20 +45,18 @@ func (j *jobArg) ref(arg string) (view.Ref, error) {
 	case err != nil:
 		return view.Ref{}, usageError{err}
 	case is && of != "":
-		return view.Ref{}, usageError{fmt.Errorf("--kind %s and %s: give one of them", of, arg)}
+		return view.Ref{}, usagef("--kind %s and %s: give one of them", of, arg)
 	case is:
 		of, arg = kind, name
 	}
 	if namespace, _, qualified := strings.Cut(arg, "/"); !qualified {
 		in := cmp.Or(j.namespace, j.conn.Namespace())
 		if in == "" {
-			return view.Ref{}, usageError{
-				fmt.Errorf("%s: say in which namespace: -n NAMESPACE, or NAMESPACE/%s", arg, arg),
-			}
+			return view.Ref{}, usagef("%s: say in which namespace: -n NAMESPACE, or NAMESPACE/%s", arg, arg)
 		}
 		arg = in + "/" + arg
 	} else if j.namespace != "" && namespace != j.namespace {
-		return view.Ref{}, usageError{fmt.Errorf("-n %s and %s: give one of them", j.namespace, arg)}
+		return view.Ref{}, usagef("-n %s and %s: give one of them", j.namespace, arg)
 	}
 	ref, err := cli.ParseRef(arg, of)
 	if err != nil {

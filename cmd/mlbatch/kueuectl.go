@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -83,36 +84,38 @@ func alias(cmd *cobra.Command, example string, names ...string) *cobra.Command {
 }
 
 func newCreateClusterQueueCommand() *cobra.Command {
-	var q newQueueFlags
-	cmd := &cobra.Command{
+	var q newQueue
+	cmd := writeCommand{
+		making: &q.making, prints: true, check: q.checkCluster, do: q.createCluster,
+	}.command(&cobra.Command{
 		Use:     "clusterqueue NAME",
 		Aliases: []string{"cq"},
 		Short:   "Make a ClusterQueue; unlike queue create, it evicts nobody unless told to",
 		Example: `  mlbatch create clusterqueue green --cohort default-cohort --reclaim-within-cohort Any --nominal-quota "default-flavor:cpu=10;memory=64Gi"`,
 		Args:    cobra.ExactArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return q.createCluster(cmd, args[0]) },
-	}
+	})
 	q.clusterFlags(cmd, "Never", "Never")
-	q.making.flags(cmd.Flags())
 	return cmd
 }
 
 func newCreateLocalQueueCommand() *cobra.Command {
-	var q newQueueFlags
-	cmd := &cobra.Command{
+	var q newQueue
+	cmd := writeCommand{
+		making: &q.making, prints: true,
+		check: func() error {
+			q.namespace = namespaceOr(q.namespace, q.conn)
+			return q.checkLocal()
+		},
+		do: q.createLocal,
+	}.command(&cobra.Command{
 		Use:     "localqueue NAME",
 		Aliases: []string{"lq"},
 		Short:   "Make a LocalQueue",
 		Example: "  mlbatch create localqueue extra -n blue -c blue-cluster-queue",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			q.namespace = namespaceOr(q.namespace, &q.conn)
-			return q.createLocal(cmd, args[0])
-		},
-	}
+	})
 	q.localFlags(cmd)
 	namespaceFlag(cmd.Flags(), &q.namespace)
-	q.making.flags(cmd.Flags())
 	return cmd
 }
 
@@ -183,12 +186,8 @@ func newListClusterQueueCommand() *cobra.Command {
 		}), nil
 	})
 	list.flags = func(cmd *cobra.Command) {
-		cmd.Flags().StringSliceVar(
-			&l.active,
-			"active",
-			nil,
-			"only those that can admit (`true`), or cannot (false)",
-		)
+		cmd.Flags().StringSliceVar(&l.active, "active", nil,
+			"only those that can admit (`true`), or cannot (false)")
 	}
 	list.check = func(*query) error {
 		for _, a := range l.active {
@@ -246,12 +245,8 @@ func newListWorkloadCommand() *cobra.Command {
 	})
 	list.flags = func(cmd *cobra.Command) {
 		l.within(cmd)
-		cmd.Flags().StringSliceVar(
-			&l.statuses,
-			"status",
-			nil,
-			"only those that are `pending`, quotareserved, admitted or finished (default: all)",
-		)
+		cmd.Flags().StringSliceVar(&l.statuses, "status", nil,
+			"only those that are `pending`, quotareserved, admitted or finished (default: all)")
 		cmd.Flags().StringVarP(&l.localQueue, "localqueue", "q", "", "only those of a `LocalQueue`")
 	}
 	list.check = func(*query) error {
@@ -289,48 +284,44 @@ func queueKinds() []queueKind {
 	}
 }
 
-// change makes a command that changes a queue of the kind; cmd has its help.
+// change makes a command that changes a queue of the kind, as a value; example is the queue in its example.
 func (k queueKind) change(
 	q *queueChange,
-	cmd *cobra.Command,
-	do func(cmd *cobra.Command, name string) error,
+	verb, short, example string,
+	asks bool,
+	do func(context.Context) error,
 ) *cobra.Command {
-	cmd.Use, cmd.Aliases, cmd.Args, cmd.ValidArgsFunction = k.name+" NAME", []string{
-		k.short,
-	}, cobra.ExactArgs(
-		1,
-	), asking(
-		k.offers,
-	)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if k.namespaced {
-			q.namespace = namespaceOr(q.namespace, &q.conn)
-		}
-		return do(cmd, args[0])
+	cmd := &cobra.Command{
+		Use: k.name + " NAME", Aliases: []string{k.short}, Short: short,
+		Example: "  mlbatch " + verb + " " + k.name + " " + example,
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: asking(k.offers),
 	}
+	change := writeCommand{making: &q.making, asks: asks, do: do}
 	if k.namespaced {
 		namespaceFlag(cmd.Flags(), &q.namespace)
+		change.check = func() error {
+			q.namespace = namespaceOr(q.namespace, q.conn)
+			return nil
+		}
 	}
-	q.dryRunFlag(cmd.Flags())
-	connectionFlags(cmd.Flags(), &q.conn)
-	return cmd
+	return change.command(cmd)
 }
 
 // stop stops a queue as kueuectl does, with what runs unless told otherwise. It does not ask.
 func (k queueKind) stop() *cobra.Command {
-	q := queueChange{keep: true}
+	q := &queueChange{keep: true}
 	var running bool
 	cmd := k.change(
-		&q,
-		&cobra.Command{
-			Short:   "Admit nothing more, and stop what runs",
-			Example: "  mlbatch stop " + k.name + " " + k.there,
-		},
-		func(cmd *cobra.Command, name string) error {
+		q,
+		"stop",
+		"Admit nothing more, and stop what runs",
+		k.there,
+		false,
+		func(ctx context.Context) error {
 			if running {
-				return q.set(cmd, name, kueue.StopPolicyHold)
+				return q.set(ctx, kueue.StopPolicyHold)
 			}
-			return q.set(cmd, name, kueue.StopPolicyHoldAndDrain)
+			return q.set(ctx, kueue.StopPolicyHoldAndDrain)
 		},
 	)
 	cmd.Flags().BoolVar(&running, "keep-already-running", false, "let what runs go on")
@@ -338,28 +329,15 @@ func (k queueKind) stop() *cobra.Command {
 }
 
 func (k queueKind) resume() *cobra.Command {
-	var q queueChange
-	return k.change(
-		&q,
-		&cobra.Command{Short: "Let it admit again", Example: "  mlbatch resume " + k.name + " " + k.there},
-		func(cmd *cobra.Command, name string) error {
-			return q.set(cmd, name, kueue.StopPolicyNone)
-		},
-	)
+	q := &queueChange{}
+	return k.change(q, "resume", "Let it admit again", k.there, false, func(ctx context.Context) error {
+		return q.set(ctx, kueue.StopPolicyNone)
+	})
 }
 
 func (k queueKind) remove() *cobra.Command {
-	var q queueChange
-	cmd := k.change(
-		&q,
-		&cobra.Command{
-			Short:   "Delete it, after asking",
-			Example: "  mlbatch delete " + k.name + " " + k.made + " --yes",
-		},
-		q.remove,
-	)
-	cmd.Flags().BoolVarP(&q.yes, "yes", "y", false, "do not ask")
-	return cmd
+	q := &queueChange{}
+	return k.change(q, "delete", "Delete it, after asking", k.made+" --yes", true, q.remove)
 }
 
 // ofQueues makes a command for each kind of queue.
@@ -405,70 +383,53 @@ func activeCommand(active bool) *cobra.Command { //nolint:revive // a fact
 	if active {
 		verb, done, short = "resume", "resumed", "Queue a Workload again that was stopped"
 	}
-	cmd := &cobra.Command{
+	cmd := writeCommand{making: &q.making, do: func(ctx context.Context) error {
+		namespace, name := namespaceOr(q.namespace, q.conn), q.args[0]
+		if q.dryRun != dryRunClient {
+			if err := admin.SetActive(ctx, q.c, namespace, name, active); err != nil {
+				return err //nolint:wrapcheck // it names the object
+			}
+		}
+		fmt.Fprintf(q.out, "workload/%s in %s %s%s\n", name, namespace, done, q.suffix())
+		return nil
+	}}.command(&cobra.Command{
 		Use: "workload NAME", Aliases: []string{"wl"}, Short: short,
 		Example: fmt.Sprintf("  mlbatch %s workload pytorchjob-train-02fcb -n blue", verb),
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: asking(kueueNames("Workload")),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := q.check(); err != nil {
-				return err
-			}
-			namespace := namespaceOr(q.namespace, &q.conn)
-			cfg, c, err := q.connect()
-			if err != nil {
-				return err
-			}
-			if q.dryRun != dryRunClient {
-				if err := admin.SetActive(cmd.Context(), c, namespace, args[0], active); err != nil {
-					return q.conn.Unreachable(err, cfg.Host)
-				}
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "workload/%s in %s %s%s\n", args[0], namespace, done, q.suffix())
-			return nil
-		},
-	}
-	q.flags(cmd)
+	})
+	cmd.Flags().StringVarP(&q.namespace, "namespace", "n", "", "`namespace` of a LocalQueue")
 	return cmd
 }
 
 func deleteWorkloadCommand() *cobra.Command {
 	var q queueChange
 	var all bool
-	cmd := &cobra.Command{
+	cmd := writeCommand{
+		making: &q.making, asks: true,
+		check: func() error {
+			if all == (len(q.args) > 0) {
+				return errors.New("name Workloads, or say --all")
+			}
+			return nil
+		},
+		do: q.workloads,
+	}.command(&cobra.Command{
 		Use: "workload NAME...", Aliases: []string{"wl"}, Short: "Delete Workloads with their jobs, after asking",
 		Example:           "  mlbatch delete workload pytorchjob-train-02fcb -n blue --yes",
 		ValidArgsFunction: asking(kueueNames("Workload")),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := q.check(); err != nil {
-				return err
-			}
-			if all == (len(args) > 0) {
-				return usagef("name Workloads, or say --all")
-			}
-			return q.workloads(cmd, args)
-		},
-	}
-	f := cmd.Flags()
-	namespaceFlag(f, &q.namespace)
-	f.BoolVar(&all, "all", false, "all of the namespace")
-	f.BoolVarP(&q.yes, "yes", "y", false, "do not ask")
-	q.dryRunFlag(f)
-	connectionFlags(f, &q.conn)
+	})
+	namespaceFlag(cmd.Flags(), &q.namespace)
+	cmd.Flags().BoolVar(&all, "all", false, "all of the namespace")
 	return cmd
 }
 
 // workloads deletes Workloads with their jobs, all of the namespace if none is named.
-func (q *queueChange) workloads(cmd *cobra.Command, names []string) error {
-	ctx := cmd.Context()
-	namespace := namespaceOr(q.namespace, &q.conn)
-	cfg, c, err := q.connect()
-	if err != nil {
-		return err
-	}
+func (q *queueChange) workloads(ctx context.Context) error {
+	namespace, names := namespaceOr(q.namespace, q.conn), q.args
 	if len(names) == 0 {
-		rows, err := admin.TakeWorkloads(ctx, c, admin.WorkloadFilter{Namespace: namespace})
+		rows, err := admin.TakeWorkloads(ctx, q.c, admin.WorkloadFilter{Namespace: namespace})
 		if err != nil {
-			return q.conn.Unreachable(err, cfg.Host)
+			return err //nolint:wrapcheck // it says what it read
 		}
 		for i := range rows {
 			names = append(names, rows[i].Name)
@@ -476,23 +437,23 @@ func (q *queueChange) workloads(cmd *cobra.Command, names []string) error {
 	}
 	var what []string
 	for _, name := range names {
-		one, err := admin.DeleteWorkload(ctx, c, namespace, name, true)
+		one, err := admin.DeleteWorkload(ctx, q.c, namespace, name, true)
 		if err != nil {
-			return q.conn.Unreachable(err, cfg.Host)
+			return err //nolint:wrapcheck // it names the object
 		}
 		what = append(what, one)
 	}
 	if !q.dry() && len(what) > 0 {
-		if err := confirm(cmd, q.yes, "Delete "+strings.Join(what, ", ")+"?"); err != nil {
+		if err := q.confirm("Delete " + strings.Join(what, ", ") + "?"); err != nil {
 			return err
 		}
 	}
 	for _, name := range names {
-		one, err := admin.DeleteWorkload(ctx, c, namespace, name, q.dryRun == dryRunClient)
+		one, err := admin.DeleteWorkload(ctx, q.c, namespace, name, q.dryRun == dryRunClient)
 		if err != nil {
 			return err //nolint:wrapcheck // it names the object
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "%s deleted%s\n", one, q.suffix())
+		fmt.Fprintf(q.out, "%s deleted%s\n", one, q.suffix())
 	}
 	return nil
 }

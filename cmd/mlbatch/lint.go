@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/lint"
 	"github.com/mlbatch/mlbatch/internal/cli/manifest"
 	"github.com/mlbatch/mlbatch/internal/finding"
@@ -20,7 +19,8 @@ import (
 
 // lintFlags are those of lint.
 type lintFlags struct {
-	conn      cli.Connection
+	session
+
 	files     []string
 	namespace string
 	disabled  []string
@@ -32,7 +32,9 @@ type lintFlags struct {
 // newLintCommand judges manifests.
 func newLintCommand() *cobra.Command {
 	var l lintFlags
-	cmd := &cobra.Command{
+	cmd := clusterCommand{
+		session: &l.session, check: l.check, offline: func() bool { return !l.cluster }, do: l.judge,
+	}.command(&cobra.Command{
 		Use:   "lint -f FILE",
 		Short: "Judge manifests before a cluster does: what would be refused, and what would be regretted",
 		Long: `Judge manifests: unknown fields, what mlbatch's webhooks refuse, and what is accepted and
@@ -57,30 +59,16 @@ count too.`,
   # in a GitHub workflow, without two rules
   mlbatch lint -f manifests/ -o github --disable latest-image,no-queue`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return l.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
-		},
-	}
+	})
 	f := cmd.Flags()
 	filesFlag(cmd, &l.files)
 	f.StringSliceVar(&l.disabled, "disable", nil, "`rules` to leave out, with commas")
 	f.BoolVar(&l.cluster, "cluster", false, "ask the cluster too: its queues, nodes and classes, and a trial")
-	f.StringVarP(
-		&l.namespace,
-		"namespace",
-		"n",
-		"",
-		"`namespace` of objects that name none (default that of the kubeconfig's context)",
-	)
+	f.StringVarP(&l.namespace, "namespace", "n", "",
+		"`namespace` of objects that name none (default that of the kubeconfig's context)")
 	f.BoolVar(&l.strict, "strict", false, "fail for warnings, too")
 	f.StringVarP(&l.output, "output", "o", "", "json, yaml or github")
-	connectionFlags(f, &l.conn)
-	_ = cmd.RegisterFlagCompletionFunc(
-		"disable",
-		func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return ruleNames(), cobra.ShellCompDirectiveNoFileComp
-		},
-	) // the flag is there
+	offers(cmd, "disable", ruleNames())
 	return cmd
 }
 
@@ -92,9 +80,10 @@ func ruleNames() []string {
 	return out
 }
 
-func (l *lintFlags) run(ctx context.Context, in io.Reader, out, errs io.Writer) error {
-	if !slices.Contains([]string{"", "json", "yaml", "github"}, l.output) {
-		return usageError{fmt.Errorf("-o %s is not known: use json, yaml or github", l.output)}
+// check finds mistakes in what was typed.
+func (l *lintFlags) check() error {
+	if len(l.files) == 0 {
+		return errNoManifests
 	}
 	for _, name := range l.disabled {
 		if slices.Contains(ruleNames(), name) {
@@ -104,36 +93,36 @@ func (l *lintFlags) run(ctx context.Context, in io.Reader, out, errs io.Writer) 
 		if near := strict.Nearest(name, ruleNames()); near != "" {
 			hint = "did you mean " + near + "?"
 		}
-		return usageError{fmt.Errorf("--disable %s: there is no such rule; %s", name, hint)}
+		return fmt.Errorf("--disable %s: there is no such rule; %s", name, hint)
 	}
+	return knownFormat(l.output, "json", "yaml", "github")
+}
+
+func (l *lintFlags) judge(ctx context.Context) error {
 	unread := 0
-	docs, err := readDocumentsBut(in, l.files, func(err error) {
+	docs, err := readDocumentsBut(l.cmd.InOrStdin(), l.files, func(err error) {
 		if manifest.IsNone(err) {
-			fmt.Fprintf(errs, "%s: it is no manifest and left out\n", words.Harmless(err.Error()))
+			fmt.Fprintf(l.errs, "%s: it is no manifest and left out\n", words.Harmless(err.Error()))
 			return
 		}
 		unread++
-		fmt.Fprintln(errs, err)
+		fmt.Fprintln(l.errs, err)
 	})
 	if err != nil {
 		return err
 	}
 	options := lint.Options{Disabled: l.disabled, Namespace: l.namespace}
 	if l.cluster {
-		cfg, c, err := connect(&l.conn)
-		if err != nil {
-			return err
-		}
 		options.Namespace = cmp.Or(l.namespace, l.conn.Namespace())
-		if options.Cluster, err = lint.Take(ctx, c, options.Namespace); err != nil {
-			return l.conn.Unreachable(err, cfg.Host)
+		if options.Cluster, err = lint.Take(ctx, l.c, options.Namespace); err != nil {
+			return err //nolint:wrapcheck // it says what it read
 		}
 		if unread := options.Cluster.Unread; len(unread) > 0 {
-			fmt.Fprintf(errs, "You may not list %s: what needs them is not checked.\n", strings.Join(unread, ", "))
+			fmt.Fprintf(l.errs, "You may not list %s: what needs them is not checked.\n", strings.Join(unread, ", "))
 		}
 	}
 	found := lint.Judge(docs, options)
-	if err := l.print(out, found); err != nil {
+	if err := l.print(l.out, found); err != nil {
 		return err
 	}
 	if unread > 0 || l.strict && len(found) > 0 || finding.Worst(found, finding.Error) {

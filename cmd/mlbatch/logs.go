@@ -15,11 +15,15 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/mlbatch/mlbatch/internal/cli/actions"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // logFlags are those of logs.
 type logFlags struct {
+	session
+
 	job   jobArg
+	ref   view.Ref
 	o     actions.LogOptions
 	ranks string
 	tail  int64
@@ -30,7 +34,7 @@ type logFlags struct {
 // newLogsCommand prints the logs of jobs.
 func newLogsCommand() *cobra.Command {
 	var l logFlags
-	cmd := &cobra.Command{
+	cmd := clusterCommand{session: &l.session, job: &l.job, check: l.check, do: l.read}.command(&cobra.Command{
 		Use:   "logs JOB",
 		Short: "Print the logs of all pods of a job",
 		Long: `Print the logs of all pods of a job in the order of time, each line with the role and
@@ -59,26 +63,17 @@ or the job are gone: each rank, its last step and the end of its log.`,
   mlbatch logs blue/train --evidence`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: l.job.complete,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return l.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0])
-		},
-	}
+	})
 	f := cmd.Flags()
 	f.BoolVarP(&l.o.Follow, "follow", "f", false, "go on until the job has ended, over restarts")
 	memberFlags(f, &l.o.Role, &l.ranks, &l.o.Container)
 	f.DurationVar(&l.o.Since, "since", 0, "lines of the last so many seconds, minutes or hours, such as 10m")
 	f.Int64Var(&l.tail, "tail", -1, "so many of the last lines of each pod; -1 are all")
-	f.BoolVarP(
-		&l.o.Previous,
-		"previous",
-		"p",
-		false,
-		"of containers that were started again in their pods: the run before this one",
-	)
+	f.BoolVarP(&l.o.Previous, "previous", "p", false,
+		"of containers that were started again in their pods: the run before this one")
 	f.BoolVar(&l.evidence, "evidence", false, "what was kept the last time that the job hung")
 	f.BoolVar(&l.o.Timestamps, "timestamps", false, "print when each line was written")
 	f.IntVar(&l.o.Most, "most", mostLogs, "how many logs are read at the same time")
-	l.job.flags(f)
 	return cmd
 }
 
@@ -86,34 +81,20 @@ or the job are gone: each rank, its last step and the end of its log.`,
 // connection that the API server holds to a node.
 const mostLogs = 50
 
-func (l *logFlags) run(ctx context.Context, out, errs io.Writer, arg string) error {
-	if err := l.check(); err != nil {
-		return usageError{err}
-	}
-	ref, err := l.job.ref(arg)
-	if err != nil {
-		return err
-	}
-	cfg, c, err := connect(&l.job.conn)
-	if err != nil {
-		return err
-	}
+func (l *logFlags) read(ctx context.Context) error {
 	if l.evidence {
-		if err := actions.Evidence(ctx, c, ref, out); err != nil {
-			return l.job.conn.Unreachable(err, cfg.Host)
-		}
-		return nil
+		return actions.Evidence(ctx, l.c, l.ref, l.out)
 	}
-	open, err := logOpener(cfg)
+	open, err := logOpener(l.cfg)
 	if err != nil {
 		return err
 	}
-	target, err := actions.Find(ctx, c, ref)
+	target, err := actions.Find(ctx, l.c, l.ref)
 	if err != nil {
-		return l.job.conn.Unreachable(err, cfg.Host)
+		return err
 	}
-	l.o.Terminal = isTerminal(out)
-	return interrupted(ctx, actions.Logs(ctx, c, open, target, l.o, out, errs))
+	l.o.Terminal = isTerminal(l.out)
+	return interrupted(ctx, actions.Logs(ctx, l.c, open, target, l.o, l.out, l.errs))
 }
 
 // check finds mistakes in the flags.
@@ -138,7 +119,8 @@ func (l *logFlags) check() (err error) {
 	if l.tail >= 0 {
 		l.o.Tail = &l.tail
 	}
-	return nil
+	l.ref, err = l.job.ref(l.args[0])
+	return err
 }
 
 // logOpener reads logs from a cluster.

@@ -12,8 +12,10 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 func main() {
@@ -123,6 +125,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitOf(cmd, err, stderr)
 }
 
+// silenceLibraries has controller-runtime log nothing in commands that people type; after half a minute it would print
+// on standard error that nobody said where to log, with a stack. Programs say so themselves, which counts only once.
+func silenceLibraries(cmd *cobra.Command) {
+	switch cmd.Name() {
+	case "controller", "scheduler", "component":
+	default:
+		ctrl.SetLogger(logr.Discard())
+	}
+}
+
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "mlbatch",
@@ -143,6 +155,8 @@ Exit codes, where the help of a command says nothing else:
 		SilenceUsage:  true,
 		Version:       versions(),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		PersistentPreRun: func(cmd *cobra.Command, _ []string) { silenceLibraries(cmd) },
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.Args = func(cmd *cobra.Command, args []string) error {

@@ -593,6 +593,12 @@ func TestExitCodes(t *testing.T) {
 			exitUsage,
 			"none, client or server",
 		},
+		"dry run of an edit": {
+			"it is not taken for none",
+			[]string{"queue", "edit", "x", "--quota", "cpu=1", "--dry-run=maybe"},
+			exitUsage,
+			"none, client or server",
+		},
 		"capacity size": {
 			"names flag and cure",
 			[]string{"capacity", "--gpus-per-pod", "0"},
@@ -610,6 +616,18 @@ func TestExitCodes(t *testing.T) {
 			[]string{"capacity", "--resource", "gpu"},
 			exitUsage,
 			"amd.com/gpu",
+		},
+		"flavors of gangs": {
+			"they are no gangs",
+			[]string{"capacity", "--flavors", "--pods", "2"},
+			exitUsage,
+			"leave out --pods",
+		},
+		"flavors of sizes": {
+			"nor are these",
+			[]string{"capacity", "--flavors", "--gpus-per-pod", "8"},
+			exitUsage,
+			"leave out --gpus-per-pod",
 		},
 		"hist state": {
 			"jobs that wait did not end",
@@ -773,6 +791,39 @@ func TestExitCodes(t *testing.T) {
 			exitUsage,
 			"--trace",
 		},
+		"failures alone": {
+			"they are the list of another flag",
+			[]string{"simulate", "--failures", "x.csv"},
+			exitUsage,
+			"give both",
+		},
+		"goodput of a world": {
+			"it has one",
+			[]string{"simulate", "--goodput", "x.yaml"},
+			exitUsage,
+			"a world of its own",
+		},
+		"goodput of nodes": {
+			"no flag is overlooked",
+			[]string{"simulate", "--goodput", "--nodes", "80"},
+			exitUsage,
+			"not --nodes",
+		},
+		"failures late": {
+			"it would be left out",
+			[]string{
+				"simulate", "--goodput", "--failures",
+				write(files, "late.csv", "seconds,node,kind,repair_minutes\n2592001,node-000,GPU,5\n"),
+			},
+			exitFailure,
+			"late.csv:2: seconds 2592001 is past the end",
+		},
+		"failures none": {
+			"names the path",
+			[]string{"simulate", "--goodput", "--failures", filepath.Join(empty, "none.csv")},
+			exitFailure,
+			"no such file",
+		},
 		"flights format": {
 			"lists them",
 			[]string{"simulate", "--from-flights", empty, "-o", "xml"},
@@ -926,6 +977,30 @@ func TestExitCodes(t *testing.T) {
 			"begin with #!/bin/bash",
 		},
 		"lint nothing": {"names the flag", []string{"lint"}, exitUsage, "-f FILE"},
+		"lint nothing there": {
+			"before a cluster is asked",
+			[]string{"lint", "--cluster"},
+			exitUsage,
+			"-f FILE",
+		},
+		"install values": {
+			"before a cluster is asked",
+			[]string{"install", "--values", filepath.Join(empty, "none.yaml")},
+			exitFailure,
+			"read values",
+		},
+		"upgrade values": {
+			"before a cluster is asked",
+			[]string{"upgrade", "--check", "--values", write(files, "chart.yaml", "replica: 2\n")},
+			exitFailure,
+			"replica",
+		},
+		"upgrade format": {
+			"names those that there are",
+			[]string{"upgrade", "--check", "-o", "xml"},
+			exitUsage,
+			"yaml or json",
+		},
 		"lint rule": {
 			"a slip of the finger",
 			[]string{"lint", "-f", good, "--disable", "no-queu"},

@@ -8,11 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/cli/admin"
 	"github.com/mlbatch/mlbatch/internal/words"
 )
@@ -20,28 +17,50 @@ import (
 // usagef is a mistake in the command line.
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// making are the flags of commands that write objects.
+// making is what commands have in common that write objects of administrators: how it is told, and whether it
+// is done at all.
 type making struct {
-	conn   cli.Connection
+	session
+
 	output string
 	dryRun string
 	yes    bool
 }
 
-func (m *making) flags(f *pflag.FlagSet) {
-	f.StringVarP(&m.output, "output", "o", "", "yaml or json: print the objects")
-	m.dryRunFlag(f)
-	connectionFlags(f, &m.conn)
+// writeCommand is a command that writes objects of administrators, as a value. The runner (command) does what
+// they have in common beside [clusterCommand]: dry runs, and output.
+type writeCommand struct {
+	*making
+	// prints has objects printed with -o, asks has --yes answer what is asked.
+	prints, asks bool
+	// check finds mistakes in what was typed, if there can be any.
+	check func() error
+	do    func(ctx context.Context) error
 }
 
-func (m *making) dryRunFlag(f *pflag.FlagSet) {
-	f.StringVar(
-		&m.dryRun,
-		"dry-run",
-		dryRunNone,
-		"none, client (write nothing) or server (let the API server check, and write nothing)",
-	)
+// command makes the command; cmd has its names, its help and what arguments it takes.
+func (w writeCommand) command(cmd *cobra.Command) *cobra.Command {
+	f := cmd.Flags()
+	if w.prints {
+		f.StringVarP(&w.output, "output", "o", "", "yaml or json: print the objects")
+	}
+	if w.asks {
+		f.BoolVarP(&w.yes, "yes", "y", false, "do not ask")
+	}
+	f.StringVar(&w.dryRun, "dry-run", dryRunNone,
+		"none, client (write nothing) or server (let the API server check, and write nothing)")
 	f.Lookup("dry-run").NoOptDefVal = dryRunClient
+	return clusterCommand{
+		session: &w.session,
+		check: func() error {
+			if err := w.making.check(); err != nil || w.check == nil {
+				return err
+			}
+			return w.check()
+		},
+		dry: func() bool { return w.dryRun == dryRunServer },
+		do:  w.do,
+	}.command(cmd)
 }
 
 // The kinds of dry runs.
@@ -54,10 +73,10 @@ const (
 // check refuses flags that are not known.
 func (m *making) check() error {
 	if err := knownFormat(m.output, "yaml", "json"); err != nil {
-		return usageError{err}
+		return err
 	}
 	if !slices.Contains([]string{dryRunNone, dryRunClient, dryRunServer}, m.dryRun) {
-		return usagef("--dry-run=%s is not known: use none, client or server", m.dryRun)
+		return fmt.Errorf("--dry-run=%s is not known: use none, client or server", m.dryRun)
 	}
 	return nil
 }
@@ -65,37 +84,8 @@ func (m *making) check() error {
 // dry reports whether nothing is to be written.
 func (m *making) dry() bool { return m.dryRun == dryRunClient || m.dryRun == dryRunServer }
 
-// connect is connect, with a client that writes nothing in a dry run of the server.
-func (m *making) connect() (*rest.Config, client.Client, error) {
-	cfg, c, err := connect(&m.conn)
-	if err == nil && m.dryRun == dryRunServer {
-		return cfg, client.NewDryRunClient(c), nil
-	}
-	return cfg, c, err
-}
-
-// reach connects and takes what a change begins with. A server that does not answer is told of.
-func reach[T any](
-	ctx context.Context,
-	m *making,
-	take func(context.Context, client.Client) (T, error),
-) (c client.Client, taken T, err error) {
-	cfg, c, err := m.connect()
-	if err != nil {
-		return nil, taken, err
-	}
-	taken, err = take(ctx, c)
-	return c, taken, m.conn.Unreachable(err, cfg.Host)
-}
-
-// hardware takes the nodes, flavors and queues that there are.
-func (m *making) hardware(ctx context.Context) (client.Client, admin.Hardware, error) {
-	return reach(
-		ctx,
-		m,
-		func(ctx context.Context, c client.Client) (admin.Hardware, error) { return admin.TakeHardware(ctx, c) },
-	)
-}
+// confirm asks whether to go on.
+func (m *making) confirm(question string) error { return confirm(m.cmd, m.yes, question) }
 
 // suffix is said after what a dry run did not do.
 func (m *making) suffix() string {
@@ -106,21 +96,22 @@ func (m *making) suffix() string {
 }
 
 // create makes an object, prints it, and says what will keep it from doing what is expected.
-func (m *making) create(cmd *cobra.Command, c client.Client, o client.Object, hints []string) error {
+func (m *making) create(ctx context.Context, o client.Object, hints []string) error {
 	if m.dryRun != dryRunClient {
-		if err := admin.Create(cmd.Context(), c, o); err != nil {
+		if err := admin.Create(ctx, m.c, o); err != nil {
 			return err //nolint:wrapcheck // it names the object
 		}
 	}
-	if err := m.print(cmd.OutOrStdout(), []admin.TeamObject{{Object: o, Done: admin.Created}}); err != nil {
+	if err := m.print([]admin.TeamObject{{Object: o, Done: admin.Created}}); err != nil {
 		return err
 	}
-	notes(cmd.ErrOrStderr(), hints)
+	notes(m.errs, hints)
 	return nil
 }
 
 // print says what was done, or prints the objects themselves.
-func (m *making) print(out io.Writer, steps []admin.TeamObject) error {
+func (m *making) print(steps []admin.TeamObject) error {
+	out := m.out
 	if m.output == "" {
 		for _, s := range steps {
 			fmt.Fprintf(out, "%s%s\n", s, m.suffix())
@@ -159,10 +150,10 @@ func notes(errs io.Writer, lines []string) {
 	}
 }
 
-// printChanges shows values before and after.
-func printChanges(out io.Writer, what string, changes []admin.FieldChange, suffix string) {
+// changed shows values before and after.
+func (m *making) changed(what string, changes []admin.FieldChange) {
 	for _, c := range changes {
-		fmt.Fprintf(out, "%s %s%s\n", what, words.Harmless(c.String()), suffix)
+		fmt.Fprintf(m.out, "%s %s%s\n", what, words.Harmless(c.String()), m.suffix())
 	}
 }
 

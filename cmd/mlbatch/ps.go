@@ -62,13 +62,8 @@ func (p *psFlags) flags(cmd *cobra.Command) {
 	p.jobs.flags(cmd)
 	f.StringVarP(&p.selector, "selector", "l", "", "jobs with these labels only")
 	f.StringVar(&p.jobs.states, "state", "", "jobs in these states only, such as Waiting,Held")
-	f.BoolVarP(
-		&p.watch,
-		"watch",
-		"w",
-		false,
-		"go on: all jobs again and again on a terminal, elsewhere those that change",
-	)
+	f.BoolVarP(&p.watch, "watch", "w", false,
+		"go on: all jobs again and again on a terminal, elsewhere those that change")
 	offers(cmd, "state", view.States())
 }
 

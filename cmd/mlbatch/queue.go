@@ -74,12 +74,8 @@ func queueList(sorts []string) *readCommand {
 		bare:    withoutTitles,
 		flags: func(cmd *cobra.Command) {
 			cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "`namespace` of LocalQueues")
-			cmd.Flags().StringVar(
-				&f.resource,
-				"resource",
-				"",
-				"`resource` that amounts are of (default: GPUs, or else the first of a quota)",
-			)
+			cmd.Flags().StringVar(&f.resource, "resource", "",
+				"`resource` that amounts are of (default: GPUs, or else the first of a quota)")
 		},
 		read: func(ctx context.Context, q *query) (found, error) {
 			if len(q.args) > 0 {

@@ -20,24 +20,12 @@ type quotaFlags struct {
 
 // flags adds them. Kueue's plugin calls some of them otherwise; both names are understood.
 func (q *quotaFlags) flags(f *pflag.FlagSet) {
-	f.StringSliceVar(
-		&q.nominal,
-		"quota",
-		nil,
-		"amounts of its own: `RESOURCE=AMOUNT,...`, or FLAVOR:RESOURCE=AMOUNT;... (also --nominal-quota)",
-	)
-	f.StringSliceVar(
-		&q.borrowing,
-		"borrowing-limit",
-		nil,
-		"how much it may borrow, as `RESOURCE=AMOUNT,...`; none is no limit",
-	)
-	f.StringSliceVar(
-		&q.lending,
-		"lending-limit",
-		nil,
-		"how much of its own others may have, as `RESOURCE=AMOUNT,...`; none is no limit",
-	)
+	f.StringSliceVar(&q.nominal, "quota", nil,
+		"amounts of its own: `RESOURCE=AMOUNT,...`, or FLAVOR:RESOURCE=AMOUNT;... (also --nominal-quota)")
+	f.StringSliceVar(&q.borrowing, "borrowing-limit", nil,
+		"how much it may borrow, as `RESOURCE=AMOUNT,...`; none is no limit")
+	f.StringSliceVar(&q.lending, "lending-limit", nil,
+		"how much of its own others may have, as `RESOURCE=AMOUNT,...`; none is no limit")
 	f.StringVar(&q.flavor, "flavor", "", "`flavor` of amounts that name none")
 	otherNames(f, map[string]string{"nominal-quota": "quota"})
 }
@@ -69,30 +57,14 @@ type policyFlags struct {
 }
 
 func (p *policyFlags) flags(f *pflag.FlagSet, reclaim, within string) {
-	f.StringVar(
-		&p.strategy,
-		"queueing-strategy",
-		"BestEffortFIFO",
-		"BestEffortFIFO (later jobs pass one that does not fit) or StrictFIFO",
-	)
-	f.StringVar(
-		&p.reclaim,
-		"reclaim-within-cohort",
-		reclaim,
-		"whom it may evict to take back what it lent: Never, LowerPriority or Any",
-	)
-	f.StringVar(
-		&p.within,
-		"within-cluster-queue",
-		within,
-		"whom its own jobs may evict: Never, LowerPriority or LowerOrNewerEqualPriority",
-	)
-	f.StringVar(
-		&p.borrow,
-		"borrow-within-cohort",
-		"Never",
-		"whom it may evict while it borrows: Never or LowerPriority",
-	)
+	f.StringVar(&p.strategy, "queueing-strategy", "BestEffortFIFO",
+		"BestEffortFIFO (later jobs pass one that does not fit) or StrictFIFO")
+	f.StringVar(&p.reclaim, "reclaim-within-cohort", reclaim,
+		"whom it may evict to take back what it lent: Never, LowerPriority or Any")
+	f.StringVar(&p.within, "within-cluster-queue", within,
+		"whom its own jobs may evict: Never, LowerPriority or LowerOrNewerEqualPriority")
+	f.StringVar(&p.borrow, "borrow-within-cohort", "Never",
+		"whom it may evict while it borrows: Never or LowerPriority")
 	f.StringVar(&p.weight, "weight", "", "its `weight` in fair sharing (default 1)")
 	otherNames(
 		f,

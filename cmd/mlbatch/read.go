@@ -8,16 +8,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
 )
 
 // readCommand is a command that only reads, as a value: its flags, what is wrong with what was typed, and
-// what it finds. The runner (command) does what such commands have in common: it refuses formats that
-// there are not, connects, says what to do where no server answers, sorts, prints, watches, and offers
-// words to shells.
+// what it finds. The runner (command) does what such commands have in common beside [clusterCommand]: it
+// refuses formats that there are not, sorts, prints, watches, and offers words to shells.
 type readCommand struct {
 	// formats are those of -o, besides what people read; with columns also custom-columns. Help says
 	// what people read instead, if that is no table.
@@ -47,25 +44,13 @@ const (
 
 // query is a question of a command that reads, and the cluster that answers it.
 type query struct {
-	conn           *cli.Connection
-	cfg            *rest.Config
-	c              client.WithWatch
-	args           []string
+	session
+
 	output, sortBy string
 	watch, bare    bool
 	// every is after how much time a watched answer is given again, if that is said.
 	every time.Duration
-	// errs is where notes go.
-	errs io.Writer
 }
-
-func (q *query) connect() (err error) {
-	q.cfg, q.c, err = connect(q.conn)
-	return err
-}
-
-// unreachable says of a server that does not answer what to do about it.
-func (q *query) unreachable(err error) error { return q.conn.Unreachable(err, q.cfg.Host) }
 
 // found is what a command that reads prints.
 type found interface {
@@ -74,14 +59,8 @@ type found interface {
 
 // command makes the command; cmd has its names, its help and what arguments it takes.
 func (r *readCommand) command(cmd *cobra.Command) *cobra.Command {
-	q := &query{conn: &cli.Connection{}}
+	q := &query{}
 	f := cmd.Flags()
-	if r.job != nil {
-		q.conn = &r.job.conn
-		r.job.flags(f)
-	} else {
-		connectionFlags(f, q.conn)
-	}
 	if len(r.formats) > 0 {
 		f.StringVarP(&q.output, "output", "o", "", r.outputHelp())
 	}
@@ -98,11 +77,11 @@ func (r *readCommand) command(cmd *cobra.Command) *cobra.Command {
 	if r.flags != nil {
 		r.flags(cmd)
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		q.args, q.errs = args, cmd.ErrOrStderr()
-		return r.run(cmd.Context(), cmd.OutOrStdout(), q)
-	}
-	return cmd
+	return clusterCommand{
+		session: &q.session, job: r.job,
+		check: func() error { return r.mistake(q) },
+		do:    func(ctx context.Context) error { return r.run(ctx, q) },
+	}.command(cmd)
 }
 
 func (r *readCommand) outputHelp() string {
@@ -115,37 +94,34 @@ func (r *readCommand) outputHelp() string {
 	return cli.Either(r.formats)
 }
 
-// run answers a question.
-func (r *readCommand) run(ctx context.Context, out io.Writer, q *query) error {
+// mistake is what is wrong with what was typed.
+func (r *readCommand) mistake(q *query) error {
 	check := knownFormat
 	if r.columns {
 		check = knownFormatOrColumns
 	}
-	if err := check(q.output, r.formats...); err != nil {
-		return usageError{err}
-	}
-	if r.check != nil {
-		if err := r.check(q); err != nil {
-			return usageError{err}
-		}
-	}
-	if err := q.connect(); err != nil {
+	if err := check(q.output, r.formats...); err != nil || r.check == nil {
 		return err
 	}
+	return r.check(q)
+}
+
+// run answers a question.
+func (r *readCommand) run(ctx context.Context, q *query) error {
 	show := func(w io.Writer) error {
 		what, err := r.read(ctx, q)
 		if err != nil {
-			return q.unreachable(err)
+			return err
 		}
 		return what.print(w, q)
 	}
 	switch {
 	case q.every > 0:
-		return screenEvery(ctx, out, q.every, show)
+		return screenEvery(ctx, q.out, q.every, show)
 	case q.watch:
-		return watchScreen(ctx, out, show)
+		return watchScreen(ctx, q.out, show)
 	}
-	return show(out)
+	return show(q.out)
 }
 
 // answer is something that is found and is no list: a value for programs, and what people read.

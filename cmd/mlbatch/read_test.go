@@ -67,7 +67,7 @@ func TestListsPrintAlike(t *testing.T) {
 	for name, wrong := range map[string]*rows[thing]{"of some": list("a"), "of none, where that is strict": strict} {
 		if err := wrong.print(
 			io.Discard,
-			&query{sortBy: "size", errs: io.Discard},
+			&query{sortBy: "size", session: session{errs: io.Discard}},
 		); !errors.As(
 			err,
 			new(usageError),
@@ -99,7 +99,11 @@ func TestListsGoOn(t *testing.T) {
 			)
 		}
 		var out bytes.Buffer
-		if err := list.print(&out, &query{output: format, errs: io.Discard}); err != nil || out.String() != want {
+		if err := list.print(
+			&out,
+			&query{output: format, session: session{errs: io.Discard}},
+		); err != nil ||
+			out.String() != want {
 			t.Errorf("-o %q prints %q (%v), want %q", format, out.String(), err, want)
 		}
 	}

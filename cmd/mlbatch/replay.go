@@ -65,12 +65,8 @@ asked for.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&asked.from, "from", "", "answer from this `time` on, see --until")
-	f.StringVar(
-		&asked.until,
-		"until",
-		"",
-		"stop before what was decided after this `time`: 2026-03-01T12:00:00Z, \"2026-03-01 12:00\" or 12:00 (UTC)",
-	)
+	f.StringVar(&asked.until, "until", "",
+		"stop before what was decided after this `time`: 2026-03-01T12:00:00Z, \"2026-03-01 12:00\" or 12:00 (UTC)")
 	f.StringVar(&asked.queue, "queue", "", "only what is of this `ClusterQueue`")
 	f.BoolVar(&asked.why, "why", false, "say where JOB was in the end, and why it waited")
 	f.BoolVar(&asked.timeline, "timeline", false, "list what happened")

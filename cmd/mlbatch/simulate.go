@@ -33,6 +33,9 @@ type simulation struct {
 	check   bool
 	quiet   bool
 	example bool
+	goodput bool
+	// failures is a file for goodput.
+	failures string
 }
 
 // newSimulateCommand runs the engine in virtual time.
@@ -77,11 +80,20 @@ there is so far is printed, and the exit code is 1.`,
   # a page with charts of use and waits
   mlbatch simulate world.yaml --html report.html
 
+  # what part of its time a job of 2,048 GPUs makes use of while nodes fail
+  mlbatch simulate --goodput
+
   # for a notebook
   mlbatch simulate world.yaml -o json --csv out/`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("seed") && s.seed == 0 {
 				return usageError{errors.New("--seed 0: must be at least 1; leave it out for the world's own")}
+			}
+			if err := s.completeGoodput(cmd, args); err != nil {
+				return usageError{err}
+			}
+			if s.goodput {
+				return s.runGoodput(cmd)
 			}
 			if err := s.complete(args, cmd.Flags().Changed("compare")); err != nil {
 				return usageError{err}
@@ -122,6 +134,8 @@ there is so far is printed, and the exit code is 1.`,
 	f.StringVar(&s.html, "html", "", "`file` to write a page with the tables and charts to")
 	f.BoolVar(&s.check, "check", false, "check the engine's promises after every decision (many times slower)")
 	f.BoolVarP(&s.quiet, "quiet", "q", false, "no progress on standard error")
+	f.BoolVar(&s.goodput, "goodput", false, "play ways to recover from failures, and run no other world")
+	f.StringVar(&s.failures, "failures", "", "CSV `file` of failures for --goodput instead of the stated ones")
 	f.BoolVar(&s.example, "example", false, "print the built-in world as a file, and run nothing")
 	return cmd
 }

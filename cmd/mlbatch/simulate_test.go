@@ -100,6 +100,11 @@ func TestSimulateStopsWithResults(t *testing.T) {
 			errOut.String(),
 		)
 	}
+	errOut.Reset()
+	code := run(ctx, []string{"simulate", "--goodput"}, &out, &errOut)
+	if code != exitFailure || !strings.Contains(errOut.String(), "stopped early, after 0 rows") {
+		t.Errorf("--goodput: exit code %d, %q", code, errOut.String())
+	}
 }
 
 // TestSimulateDraws: pictures are well formed, the same each time, and show each team.

@@ -56,12 +56,8 @@ type jobList struct {
 
 // slurmNamespace is the flag of a namespace. Slurm's commands have another use for -n.
 func slurmNamespace(f *pflag.FlagSet, to *string) {
-	f.StringVar(
-		to,
-		"namespace",
-		"",
-		"`namespace` of the jobs (default: that of the kubeconfig's context, or all)",
-	)
+	f.StringVar(to, "namespace", "",
+		"`namespace` of the jobs (default: that of the kubeconfig's context, or all)")
 }
 
 // flags adds those that the commands about jobs have in common.
@@ -169,9 +165,9 @@ func (l *jobList) choose(ctx context.Context, q *query) ([]view.Job, error) {
 func ofFlag(err error) error {
 	switch {
 	case errors.As(err, new(slurm.SortError)):
-		return usageError{fmt.Errorf("-S: %w", err)}
+		return usagef("-S: %w", err)
 	case err != nil:
-		return usageError{fmt.Errorf("-o: %w", err)}
+		return usagef("-o: %w", err)
 	}
 	return nil
 }
@@ -195,13 +191,8 @@ func newSqueueCommand() *cobra.Command {
 			f.StringSliceVarP(&l.filter.Nodes, "nodelist", "w", nil, "jobs with pods on these nodes only")
 			f.BoolVarP(&how.Long, "long", "l", false, "with the states in words and TIME_LIMIT")
 			f.IntVarP(&every, "iterate", "i", 0, "again and again, every so many `seconds`")
-			f.StringVarP(
-				&how.Sort,
-				"sort",
-				"S",
-				"",
-				"sort by these `letters` of formats, such as P,-p; - turns one round",
-			)
+			f.StringVarP(&how.Sort, "sort", "S", "",
+				"sort by these `letters` of formats, such as P,-p; - turns one round")
 			f.BoolVar(&how.Starts, "start", false, "with START_TIME, of jobs that wait when they are expected to")
 			f.BoolP("all", "a", false, "all partitions, as always")
 			f.Bool("help", false, "help for squeue") // -h is --noheader
@@ -264,8 +255,30 @@ Formats (-o) have the letters A D L M N P Q R S T V Y a b e i j l p q r t u.`,
 func newScancelCommand() *cobra.Command {
 	var l jobList
 	var quiet bool
-	q := &query{conn: &cli.Connection{}}
-	cmd := &cobra.Command{
+	var q query
+	cmd := clusterCommand{
+		session: &q.session,
+		check: func() error {
+			l.filter.Jobs = q.args
+			if err := l.parseStates("-t"); err != nil {
+				return err
+			}
+			if f := &l.filter; !l.me && len(q.args)+len(f.Users)+len(f.Partitions)+len(f.Names)+len(f.States) == 0 {
+				return errors.New("name jobs, or say which with --me, -u, -p, -n or -t")
+			}
+			return l.check()
+		},
+		do: func(ctx context.Context) error {
+			chosen, err := l.choose(ctx, &q)
+			if err != nil {
+				return err
+			}
+			if quiet {
+				q.args = nil
+			}
+			return cancelJobs(ctx, &q.session, chosen)
+		},
+	}.command(&cobra.Command{
 		Use:   "scancel [JOB...]",
 		Short: "End jobs and delete them, as Slurm's scancel does",
 		Long: `End jobs that wait or run, as Slurm's scancel does, by name or by what they have in
@@ -278,30 +291,7 @@ common. Other than in Slurm they are deleted, with their pods and logs. Nothing 
 
   # all jobs that wait in a queue
   mlbatch scancel --namespace blue -p default-queue -t PD`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			l.filter.Jobs, q.errs = args, cmd.ErrOrStderr()
-			if err := l.parseStates("-t"); err != nil {
-				return usageError{err}
-			}
-			if f := &l.filter; !l.me && len(args)+len(f.Users)+len(f.Partitions)+len(f.Names)+len(f.States) == 0 {
-				return usageError{errors.New("name jobs, or say which with --me, -u, -p, -n or -t")}
-			}
-			if err := l.check(); err != nil {
-				return usageError{err}
-			}
-			if err := q.connect(); err != nil {
-				return err
-			}
-			chosen, err := l.choose(cmd.Context(), q)
-			if err != nil {
-				return q.unreachable(err)
-			}
-			if quiet {
-				args = nil
-			}
-			return cancelJobs(cmd.Context(), q, chosen, args)
-		},
-	}
+	})
 	f := cmd.Flags()
 	f.StringSliceVarP(&l.filter.Users, "user", "u", nil, "jobs of these users")
 	f.StringSliceVarP(&l.filter.Partitions, "partition", "p", nil, "jobs of these queues")
@@ -309,27 +299,26 @@ common. Other than in Slurm they are deleted, with their pods and logs. Nothing 
 	f.StringVarP(&l.states, "state", "t", "", "jobs in these states, such as PD")
 	f.BoolVarP(&quiet, "quiet", "Q", false, "say nothing of jobs that have ended or are not there")
 	l.flags(f)
-	connectionFlags(f, q.conn)
 	return cmd
 }
 
 // cancelJobs deletes jobs. Those that were named and are not among them have ended, or are not there.
-func cancelJobs(ctx context.Context, q *query, rows []view.Job, named []string) error {
-	actor, failed := &actions.Actor{Client: q.c}, false
+func cancelJobs(ctx context.Context, s *session, rows []view.Job) error {
+	actor, failed := &actions.Actor{Client: s.c}, false
 	fail := func(format string, args ...any) {
 		failed = true
-		fmt.Fprintln(q.errs, words.Harmless("mlbatch: "+fmt.Sprintf(format, args...)))
+		fmt.Fprintln(s.errs, words.Harmless("mlbatch: "+fmt.Sprintf(format, args...)))
 	}
 	for _, r := range rows {
-		target, err := actions.Find(ctx, q.c, view.Ref{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name})
+		target, err := actions.Find(ctx, s.c, view.Ref{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name})
 		if err == nil {
 			_, err = actor.Cancel(ctx, target, false)
 		}
 		if err != nil {
-			fail("%v", q.unreachable(err))
+			fail("%v", s.unreachable(err))
 		}
 	}
-	for _, name := range named {
+	for _, name := range s.args {
 		if !slices.ContainsFunc(
 			rows,
 			func(r view.Job) bool { return r.Name == name || r.Namespace+"/"+r.Name == name },
@@ -347,7 +336,7 @@ func cancelJobs(ctx context.Context, q *query, rows []view.Job, named []string) 
 func newSrunCommand() *cobra.Command {
 	var s submission
 	var pty bool
-	cmd := &cobra.Command{
+	cmd := s.command(&cobra.Command{
 		Use:   "srun [flags] COMMAND [ARG...]",
 		Short: "Run a command as a job and stay with it, as Slurm's srun does",
 		Long: `Run a command as a job and stay with it until it ends, as Slurm's srun does where there is
@@ -357,18 +346,15 @@ does that failed first, with 0 if none did.`,
 		Example: `  # on two nodes
   mlbatch srun --namespace blue --image python:3.12 -N 2 hostname`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if pty {
-				return usageError{
-					errors.New(
-						"--pty: what is typed does not reach the job; start one that goes on, such as sleep infinity, and use mlbatch exec",
-					),
-				}
-			}
-			s.in, s.out, s.errs, s.attached = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), true
-			return s.command(cmd.Context(), args)
-		},
-	}
+	}, func(ctx context.Context) error {
+		if pty {
+			return usagef(
+				"--pty: what is typed does not reach the job; start one that goes on, such as sleep infinity, and use mlbatch exec",
+			)
+		}
+		s.attached = true
+		return s.run(ctx)
+	})
 	s.slurmFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&pty, "pty", false, "is refused")
 	_ = cmd.Flags().MarkHidden("pty")
@@ -633,12 +619,18 @@ func queueNodes(ctx context.Context, c client.Reader) ([]view.Node, func(queue, 
 	return rows, func(queue, node string) bool { return has[queue][node] }
 }
 
+// sbatch is sbatch, as it is typed.
+type sbatch struct {
+	submission
+
+	wrap                        string
+	parsable, quiet, test, wait bool
+}
+
 // newSbatchCommand is sbatch.
 func newSbatchCommand() *cobra.Command {
-	var s submission
-	var wrap string
-	var parsable, quiet, test, wait bool
-	cmd := &cobra.Command{
+	var s sbatch
+	cmd := s.command(&cobra.Command{
 		Use:   "sbatch [flags] [SCRIPT [ARG...]]",
 		Short: "Submit a script, as Slurm's sbatch does",
 		Long: `Submit a script with #SBATCH lines, as Slurm's sbatch does; without SCRIPT it is read from
@@ -653,57 +645,56 @@ name. With several nodes the script runs on each of them. What Slurm does not kn
 
   # a command, of which a script wants the name only
   mlbatch sbatch --namespace blue --image python:3.12 --parsable --wrap "sleep 60"`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s.in, s.out, s.errs, s.attached = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), wait
-			if test {
-				s.dryRun, s.whenOnly = "server", true
-			}
-			r := submit.New()
-			name, data := "-", []byte("#!/bin/sh\n"+wrap+"\n")
-			switch {
-			case wrap != "" && len(args) > 0:
-				return usageError{errors.New("--wrap and a script: give one of them")}
-			case wrap == "":
-				if len(args) > 0 {
-					name, args = args[0], args[1:]
-				}
-				var err error
-				if data, err = readInput(cmd.InOrStdin(), name); err != nil {
-					return err
-				}
-			}
-			if wrap != "" {
-				name = "wrap"
-			}
-			settings, err := s.read(r, name, data, args)
-			if err != nil {
-				return err
-			}
-			made, err := s.job(cmd.Context(), r, settings)
-			switch {
-			case err != nil || made == nil:
-				return err
-			case parsable:
-				fmt.Fprintln(s.out, made.job.GetName())
-			case !quiet:
-				fmt.Fprintf(s.out, "Submitted batch job %s\n", made.job.GetName())
-			}
-			if wait {
-				silent := s.stays(made.cfg, made.c)
-				silent.out = io.Discard
-				return s.explained(silent.stay(cmd.Context(), made.job, made.kind), made.cfg)
-			}
-			return nil
-		},
-	}
+	}, s.submit)
 	f := cmd.Flags()
 	s.slurmFlags(f)
-	f.StringVar(&wrap, "wrap", "", "a `command` instead of a script")
-	f.BoolVar(&parsable, "parsable", false, "print the name of the job only")
-	f.BoolVarP(&quiet, "quiet", "Q", false, "print nothing")
-	f.BoolVarP(&wait, "wait", "W", false, "wait until the job has ended, and exit as it does")
-	f.BoolVar(&test, "test-only", false, "have it checked, say when it would start, and create nothing")
+	f.StringVar(&s.wrap, "wrap", "", "a `command` instead of a script")
+	f.BoolVar(&s.parsable, "parsable", false, "print the name of the job only")
+	f.BoolVarP(&s.quiet, "quiet", "Q", false, "print nothing")
+	f.BoolVarP(&s.wait, "wait", "W", false, "wait until the job has ended, and exit as it does")
+	f.BoolVar(&s.test, "test-only", false, "have it checked, say when it would start, and create nothing")
 	return cmd
+}
+
+func (s *sbatch) submit(ctx context.Context) error {
+	s.attached = s.wait
+	if s.test {
+		s.dryRun, s.whenOnly = "server", true
+	}
+	name, args, data := "wrap", s.args, []byte("#!/bin/sh\n"+s.wrap+"\n")
+	switch {
+	case s.wrap != "" && len(args) > 0:
+		return usagef("--wrap and a script: give one of them")
+	case s.wrap == "":
+		name = "-"
+		if len(args) > 0 {
+			name, args = args[0], args[1:]
+		}
+		var err error
+		if data, err = readInput(s.cmd.InOrStdin(), name); err != nil {
+			return err
+		}
+	}
+	r := submit.New()
+	settings, err := s.read(r, name, data, args)
+	if err != nil {
+		return err
+	}
+	made, err := s.job(ctx, r, settings)
+	switch {
+	case err != nil || made == nil:
+		return err
+	case s.parsable:
+		fmt.Fprintln(s.out, made.job.GetName())
+	case !s.quiet:
+		fmt.Fprintf(s.out, "Submitted batch job %s\n", made.job.GetName())
+	}
+	if !s.wait {
+		return nil
+	}
+	silent := s.stays()
+	silent.out = io.Discard
+	return silent.stay(ctx, made.job, made.kind)
 }
 
 // slurmFlags adds the options of sbatch, and those of jobs that it does not have.
@@ -718,12 +709,7 @@ func (s *submission) slurmFlags(f *pflag.FlagSet) {
 			f.VarP(&setting{option: o.Name, kind: o.Value, to: &s.settings}, o.Name, "", o.Usage)
 		}
 	}
-	f.StringVar(
-		&s.namespace,
-		"namespace",
-		"",
-		"`namespace` of the job (default: that of the kubeconfig's context)",
-	)
+	f.StringVar(&s.namespace, "namespace", "",
+		"`namespace` of the job (default: that of the kubeconfig's context)")
 	f.BoolVar(&s.strict, "strict", false, "refuse scripts with lines that are not heeded")
-	connectionFlags(f, &s.conn)
 }

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/mlbatch/mlbatch/internal/cli"
 	"github.com/mlbatch/mlbatch/internal/local"
@@ -137,20 +135,8 @@ func (r report) print(w io.Writer, format string, now time.Time) error {
 	switch format {
 	case "":
 		return r.table(w, now)
-	case "json":
-		b, err := json.MarshalIndent(r, "", "  ")
-		if err != nil {
-			return fmt.Errorf("print as JSON: %w", err)
-		}
-		_, err = fmt.Fprintf(w, "%s\n", b)
-		return err
-	case "yaml":
-		b, err := yaml.Marshal(r)
-		if err != nil {
-			return fmt.Errorf("print as YAML: %w", err)
-		}
-		_, err = w.Write(b)
-		return err
+	case "json", "yaml":
+		return printObject(w, format, r)
 	default:
 		return usageError{fmt.Errorf("-o %q: must be json or yaml, or left out", format)}
 	}
@@ -164,13 +150,8 @@ func (r report) table(w io.Writer, now time.Time) error {
 	for _, c := range r.Components {
 		pid, uptime, memory := "-", "-", "-"
 		if c.PID != 0 {
-			pid, uptime, memory = fmt.Sprint(
-				c.PID,
-			), duration.HumanDuration(
-				now.Sub(c.Started),
-			), mebibytes(
-				c.MemoryBytes,
-			)
+			pid, memory = fmt.Sprint(c.PID), mebibytes(c.MemoryBytes)
+			uptime = duration.HumanDuration(now.Sub(c.Started))
 		}
 		total += c.MemoryBytes
 		health := string(c.Health)

@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
@@ -28,15 +27,14 @@ import (
 
 // submission is what is typed to submit a job.
 type submission struct {
-	conn      cli.Connection
+	session
+
 	namespace string
 	output    string
 	dryRun    string
 	strict    bool
 	// settings are those of this program, slurm those in sbatch's words.
 	settings, slurm []submit.Setting
-	in              io.Reader
-	out, errs       io.Writer
 	// attached says that the command stays with the job until it ends.
 	attached bool
 	// whenOnly has a dry run on the server say when the job would start, in Slurm's words.
@@ -63,7 +61,8 @@ func (s *setting) Set(value string) error {
 // addFlags adds the options of jobs, and in sbatch's words options that have no name here.
 func (s *submission) addFlags(f *pflag.FlagSet) {
 	f.SetInterspersed(false) // what follows the command or the script is theirs
-	s.connect(f)
+	f.StringVarP(&s.namespace, "namespace", "n", "",
+		"`namespace` of the job (default: that of the kubeconfig's context)")
 	for _, o := range submit.Options() {
 		f.VarP(&setting{option: o.Name, kind: o.Value, to: &s.settings}, o.Name, o.Letter, o.Usage)
 	}
@@ -88,16 +87,12 @@ func (s *submission) addFlags(f *pflag.FlagSet) {
 	}
 }
 
-// connect adds the flags of the cluster.
-func (s *submission) connect(f *pflag.FlagSet) {
-	f.StringVarP(
-		&s.namespace,
-		"namespace",
-		"n",
-		"",
-		"`namespace` of the job (default: that of the kubeconfig's context)",
-	)
-	connectionFlags(f, &s.conn)
+// command makes a command that submits; cmd has its names, its help and what arguments it takes. A cluster is
+// looked for once what was typed is read (cluster), as not all of it needs one.
+func (s *submission) command(cmd *cobra.Command, do func(ctx context.Context) error) *cobra.Command {
+	return clusterCommand{
+		session: &s.session, check: s.check, offline: func() bool { return true }, do: do,
+	}.command(cmd)
 }
 
 func (s *submission) slurmFlag(f *pflag.FlagSet, o submit.SlurmOption, letter string) {
@@ -112,30 +107,30 @@ func (s *submission) slurmFlag(f *pflag.FlagSet, o submit.SlurmOption, letter st
 
 // check finds mistakes in the command line.
 func (s *submission) check() error {
-	if err := knownFormat(s.output, "yaml", "json"); err != nil {
-		return usageError{err}
-	}
 	if !slices.Contains([]string{"", "client", "server", "plan"}, s.dryRun) {
-		return usageError{fmt.Errorf("--dry-run %s is not known: use client, server or plan", s.dryRun)}
+		return fmt.Errorf("--dry-run %s is not known: use client, server or plan", s.dryRun)
 	}
-	return nil
+	return knownFormat(s.output, "yaml", "json")
 }
 
-// cluster connects, and finds out the namespace. Where nothing is created it may fail: the client
-// is nil then.
-func (s *submission) cluster() (*rest.Config, client.WithWatch, error) {
-	locate(&s.conn)
+// cluster connects, and finds out the namespace. Where nothing is created it may fail: there is no client
+// then.
+func (s *submission) cluster() error {
+	locate(s.conn)
 	s.namespace = cmp.Or(s.namespace, s.conn.Namespace())
 	cfg, err := s.conn.Config()
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	if s.namespace == "" {
-		return nil, nil, usageError{errors.New("say in which namespace: -n NAMESPACE")}
+		return usagef("say in which namespace: -n NAMESPACE")
 	}
 	printWarnings(cfg, s.errs)
 	c, err := newClient(cfg)
-	return cfg, c, err
+	if err == nil {
+		s.cfg, s.c = cfg, c
+	}
+	return err
 }
 
 // offline reports whether no cluster is needed.
@@ -144,13 +139,8 @@ func (s *submission) offline() bool {
 }
 
 // fill makes the request of its parts: the profile, what the file says, the command line.
-func (s *submission) fill(
-	ctx context.Context,
-	r *submit.Request,
-	c client.Client,
-	file []submit.Setting,
-) error {
-	settings := slices.Concat(file, s.settings)
+func (s *submission) fill(ctx context.Context, r *submit.Request, file []submit.Setting) error {
+	settings, c := slices.Concat(file, s.settings), s.c
 	if c != nil {
 		all, err := r.AddProfile(ctx, c, s.namespace, settings)
 		switch {
@@ -190,23 +180,17 @@ func named(settings []submit.Setting, option string) bool {
 // job fills the request in and creates the job, or what was asked for instead; nil if nothing was
 // created.
 func (s *submission) job(ctx context.Context, r *submit.Request, file []submit.Setting) (*submitted, error) {
-	cfg, c, err := s.cluster()
-	if err != nil {
+	if err := s.cluster(); err != nil {
 		if !s.offline() || errors.As(err, new(usageError)) && s.namespace != "" {
 			return nil, err
 		}
-		cfg, c = nil, nil
 	}
-	var using client.Client
-	if c != nil {
-		using = c
-	}
-	if err := s.fill(ctx, r, using, file); err != nil {
-		return nil, s.explained(err, cfg)
+	if err := s.fill(ctx, r, file); err != nil {
+		return nil, err
 	}
 	if len(r.After) > 0 && s.output == "" && s.dryRun == "" {
-		if err := s.comesAfter(ctx, r, cfg, c); err != nil {
-			return nil, s.explained(err, cfg)
+		if err := s.comesAfter(ctx, r); err != nil {
+			return nil, err
 		}
 	}
 	const tries = 4 // a number may be taken
@@ -220,7 +204,7 @@ func (s *submission) job(ctx context.Context, r *submit.Request, file []submit.S
 		}
 		switch s.dryRun {
 		case "plan":
-			return nil, s.explained(s.plan(ctx, cfg, p.Job), cfg)
+			return nil, s.plan(ctx, p.Job)
 		case "client":
 			fmt.Fprintf(s.errs, "%s %s is as it should be; nothing was created.\n", kindOf(p.Job), p.Job.GetName())
 			return nil, nil
@@ -228,11 +212,11 @@ func (s *submission) job(ctx context.Context, r *submit.Request, file []submit.S
 			kind, job := kindOf( //nolint:forcetypeassert // a copy; the answer leaves out the kind
 				p.Job,
 			), p.Job.DeepCopyObject().(client.Object)
-			if err := submit.Create(ctx, client.NewDryRunClient(c), p); err != nil {
-				return nil, s.explained(err, cfg)
+			if err := submit.Create(ctx, client.NewDryRunClient(s.c), p); err != nil {
+				return nil, err
 			}
 			if s.whenOnly {
-				return nil, s.explained(s.when(ctx, cfg, job), cfg)
+				return nil, s.when(ctx, job)
 			}
 			fmt.Fprintf(
 				s.errs,
@@ -244,38 +228,33 @@ func (s *submission) job(ctx context.Context, r *submit.Request, file []submit.S
 			return nil, nil
 		}
 		kind := kindOf(p.Job)
-		err = submit.Create(ctx, c, p)
+		err = submit.Create(ctx, s.c, p)
 		if apierrors.IsAlreadyExists(err) && r.Name == "" && try < tries {
 			continue
 		}
 		if err != nil {
-			return nil, s.explained(err, cfg)
+			return nil, err
 		}
-		return &submitted{cfg: cfg, c: c, job: p.Job, kind: kind}, nil
+		return &submitted{p.Job, kind}, nil
 	}
 }
 
 // comesAfter waits for the jobs that the new one comes after, if somebody stays with it. Otherwise
 // those are left in the request that have not ended yet: the cluster waits for them.
-func (s *submission) comesAfter(
-	ctx context.Context,
-	r *submit.Request,
-	cfg *rest.Config,
-	c client.WithWatch,
-) error {
+func (s *submission) comesAfter(ctx context.Context, r *submit.Request) error {
 	if !s.attached {
-		left, err := stillRunning(ctx, c, s.namespace, r.After)
+		left, err := stillRunning(ctx, s.c, s.namespace, r.After)
 		r.After = left
 		return err
 	}
-	err := s.stays(cfg, c).after(ctx, s.namespace, r.After)
+	err := s.stays().after(ctx, s.namespace, r.After)
 	r.After = nil
 	return err
 }
 
 // plan prints what would become of a job.
-func (s *submission) plan(ctx context.Context, cfg *rest.Config, job client.Object) error {
-	p, err := s.planned(ctx, cfg, job)
+func (s *submission) plan(ctx context.Context, job client.Object) error {
+	p, err := s.planned(ctx, job)
 	if err != nil {
 		return err
 	}
@@ -297,22 +276,18 @@ func (s *submission) plan(ctx context.Context, cfg *rest.Config, job client.Obje
 }
 
 // planned asks what would become of a job.
-func (*submission) planned(
-	ctx context.Context,
-	cfg *rest.Config,
-	job client.Object,
-) (*visibility.WorkloadPlan, error) {
+func (s *submission) planned(ctx context.Context, job client.Object) (*visibility.WorkloadPlan, error) {
 	spec, err := submit.PlanOf(job)
 	if err != nil {
 		return nil, err
 	}
 	spec.EstimateStart = true
-	return cli.Controller{Config: cfg}.Plan(ctx, job.GetNamespace(), spec)
+	return cli.Controller{Config: s.cfg}.Plan(ctx, job.GetNamespace(), spec)
 }
 
 // when says when a job would start, as sbatch --test-only does.
-func (s *submission) when(ctx context.Context, cfg *rest.Config, job client.Object) error {
-	p, err := s.planned(ctx, cfg, job)
+func (s *submission) when(ctx context.Context, job client.Object) error {
+	p, err := s.planned(ctx, job)
 	if err == nil {
 		fmt.Fprintln(s.errs, slurm.ToStart(job.GetName(), p))
 	}
@@ -321,23 +296,14 @@ func (s *submission) when(ctx context.Context, cfg *rest.Config, job client.Obje
 
 // submitted is a job that was created.
 type submitted struct {
-	cfg *rest.Config
-	c   client.WithWatch
 	job client.Object
 	// kind of the job, which the API server's answer leaves out.
 	kind string
 }
 
 // stays is who stays with a job.
-func (s *submission) stays(cfg *rest.Config, c client.WithWatch) *attached {
-	return &attached{cfg: cfg, c: c, in: s.in, out: s.out, errs: s.errs}
-}
-
-func (s *submission) explained(err error, cfg *rest.Config) error {
-	if cfg == nil {
-		return err
-	}
-	return s.conn.Unreachable(err, cfg.Host)
+func (s *submission) stays() *attached {
+	return &attached{cfg: s.cfg, c: s.c, in: s.cmd.InOrStdin(), out: s.out, errs: s.errs}
 }
 
 func kindOf(o client.Object) string { return o.GetObjectKind().GroupVersionKind().Kind }
@@ -371,7 +337,7 @@ func (s *submission) printAll(objects []*unstructured.Unstructured) error {
 // warn prints what is not heeded in a script, or fails because of it.
 func (s *submission) warn(warnings []string) error {
 	if len(warnings) > 0 && s.strict {
-		return usageError{fmt.Errorf("--strict: %s", strings.Join(warnings, "; "))}
+		return usagef("--strict: %s", strings.Join(warnings, "; "))
 	}
 	for _, w := range warnings {
 		fmt.Fprintf(s.errs, "mlbatch: %s\n", words.Harmless(w))
@@ -382,7 +348,7 @@ func (s *submission) warn(warnings []string) error {
 // newSubmitCommand submits a file.
 func newSubmitCommand() *cobra.Command {
 	var s submission
-	cmd := &cobra.Command{
+	cmd := s.command(&cobra.Command{
 		Use:   "submit [flags] FILE [ARG...]",
 		Short: "Submit a script, a task file or a manifest, and print the name of the job",
 		Long: `Submit a job and print its name. FILE is a script whose lines #SBATCH and #MLBATCH say what
@@ -400,15 +366,7 @@ Amounts are those of each node, and a node is a pod.`,
   # a manifest of any kind, in a queue
   mlbatch submit -n blue -q default-queue pytorchjob.yaml`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s.out, s.errs = cmd.OutOrStdout(), cmd.ErrOrStderr()
-			own, err := s.scriptsOwn(cmd.Flags(), args[0], args[1:])
-			if err != nil {
-				return err
-			}
-			return s.file(cmd.Context(), cmd.InOrStdin(), args[0], own)
-		},
-	}
+	}, s.file)
 	s.addFlags(cmd.Flags())
 	return cmd
 }
@@ -416,7 +374,8 @@ Amounts are those of each node, and a node is a pod.`,
 // scriptsOwn are the arguments after a script, without the -- that may be before them. An option of
 // submit among them that keeps a job from being made is refused, since without it one would be
 // made in silence; others are the script's, which is told, too.
-func (s *submission) scriptsOwn(flags *pflag.FlagSet, file string, args []string) ([]string, error) {
+func (s *submission) scriptsOwn(file string, args []string) ([]string, error) {
+	flags := s.cmd.Flags()
 	if len(args) > 0 && args[0] == "--" {
 		return args[1:], nil
 	}
@@ -427,14 +386,12 @@ func (s *submission) scriptsOwn(flags *pflag.FlagSet, file string, args []string
 		}
 		prints := (name == "-o" || name == "--output") && (value == "yaml" || value == "json")
 		if name == "--dry-run" || name == "--strict" || prints {
-			return nil, usageError{
-				fmt.Errorf(
-					"%s after %s would be an argument of the script, and the job be made: put options of submit before %s, or -- before arguments of a script",
-					arg,
-					file,
-					file,
-				),
-			}
+			return nil, usagef(
+				"%s after %s would be an argument of the script, and the job be made: put options of submit before %s, or -- before arguments of a script",
+				arg,
+				file,
+				file,
+			)
 		}
 		if long, is := strings.CutPrefix(
 			name,
@@ -454,11 +411,13 @@ func (s *submission) scriptsOwn(flags *pflag.FlagSet, file string, args []string
 }
 
 // file submits a file of any kind.
-func (s *submission) file(ctx context.Context, in io.Reader, name string, args []string) error {
-	if err := s.check(); err != nil {
+func (s *submission) file(ctx context.Context) error {
+	name := s.args[0]
+	args, err := s.scriptsOwn(name, s.args[1:])
+	if err != nil {
 		return err
 	}
-	data, err := readInput(in, name)
+	data, err := readInput(s.cmd.InOrStdin(), name)
 	if err != nil {
 		return err
 	}
@@ -492,7 +451,7 @@ func (s *submission) read(
 	if !strings.HasPrefix(string(data), "#!") &&
 		slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) {
 		if len(args) > 0 {
-			return nil, usageError{fmt.Errorf("%s: a task file has no arguments", name)}
+			return nil, usagef("%s: a task file has no arguments", name)
 		}
 		settings, err := r.ReadTask(name, data)
 		if err != nil {
@@ -527,7 +486,7 @@ func readInput(in io.Reader, name string) ([]byte, error) {
 // manifests submits objects of Kubernetes.
 func (s *submission) manifests(ctx context.Context, name string, data []byte, args []string) error {
 	if len(args) > 0 {
-		return usageError{fmt.Errorf("%s: manifests have no arguments", name)}
+		return usagef("%s: manifests have no arguments", name)
 	}
 	own, _, err := submit.FromSlurm(s.slurm)
 	if err != nil {
@@ -536,13 +495,11 @@ func (s *submission) manifests(ctx context.Context, name string, data []byte, ar
 	said := append(own, s.settings...)
 	for _, x := range said {
 		if !slices.Contains(submit.Labelled(), x.Option) {
-			return usageError{
-				fmt.Errorf(
-					"--%s: a manifest says that itself; only %s can be given for one",
-					x.Option,
-					"--"+strings.Join(submit.Labelled(), ", --"),
-				),
-			}
+			return usagef(
+				"--%s: a manifest says that itself; only %s can be given for one",
+				x.Option,
+				"--"+strings.Join(submit.Labelled(), ", --"),
+			)
 		}
 	}
 	objects, err := submit.ReadManifests(name, data)
@@ -553,22 +510,17 @@ func (s *submission) manifests(ctx context.Context, name string, data []byte, ar
 	if err := r.Apply(submit.ThisHost(), said); err != nil {
 		return usageError{err}
 	}
-	cfg, c, err := s.cluster()
+	err = s.cluster()
+	if err == nil {
+		err = cmp.Or(r.ChooseQueue(ctx, s.c, s.namespace), r.CheckPriority(ctx, s.c))
+	}
 	if err != nil && !s.offline() {
 		return err
-	}
-	if err == nil {
-		if err := r.ChooseQueue(ctx, c, s.namespace); err != nil && !s.offline() {
-			return s.explained(err, cfg)
-		}
-		if err := r.CheckPriority(ctx, c); err != nil && !s.offline() {
-			return s.explained(err, cfg)
-		}
 	}
 	r.Label(objects, said)
 	switch {
 	case s.dryRun == "plan":
-		return s.plans(ctx, cfg, objects)
+		return s.plans(ctx, objects)
 	case s.output != "":
 		return s.printAll(objects)
 	case s.dryRun == "client":
@@ -579,7 +531,7 @@ func (s *submission) manifests(ctx context.Context, name string, data []byte, ar
 	if s.dryRun == "server" {
 		options = append(options, client.DryRunAll)
 	}
-	err = submit.CreateManifests(ctx, c, s.namespace, objects, func(o *unstructured.Unstructured) {
+	return submit.CreateManifests(ctx, s.c, s.namespace, objects, func(o *unstructured.Unstructured) {
 		if s.dryRun == "server" {
 			fmt.Fprintf(
 				s.errs,
@@ -591,15 +543,10 @@ func (s *submission) manifests(ctx context.Context, name string, data []byte, ar
 		}
 		fmt.Fprintln(s.out, o.GetName())
 	}, options...)
-	return s.explained(err, cfg)
 }
 
 // plans prints what would become of each job of manifests.
-func (s *submission) plans(
-	ctx context.Context,
-	cfg *rest.Config,
-	objects []*unstructured.Unstructured,
-) error {
+func (s *submission) plans(ctx context.Context, objects []*unstructured.Unstructured) error {
 	planned := 0
 	for _, o := range objects {
 		job, is, err := submit.Typed(o)
@@ -615,8 +562,8 @@ func (s *submission) plans(
 		if planned++; planned > 1 {
 			fmt.Fprintln(s.out)
 		}
-		if err := s.plan(ctx, cfg, job); err != nil {
-			return s.explained(err, cfg)
+		if err := s.plan(ctx, job); err != nil {
+			return err
 		}
 	}
 	if planned == 0 {
@@ -629,7 +576,7 @@ func (s *submission) plans(
 func newRunCommand() *cobra.Command {
 	var s submission
 	var detach bool
-	cmd := &cobra.Command{
+	cmd := s.command(&cobra.Command{
 		Use:   "run [flags] -- COMMAND [ARG...]",
 		Short: "Run a command as a job, and stay with it until it ends",
 		Long: `Run a command as a job and stay with it: while it waits, say what for; print what its pods
@@ -649,23 +596,19 @@ job was canceled or nobody could be asked.`,
   # two nodes with 8 GPUs each, by torchrun; go away once it is submitted
   mlbatch run -n blue --image pytorch/pytorch --nodes 2 --gpus 8 --detach -- torchrun train.py`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s.in, s.out, s.errs, s.attached = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), !detach
-			return s.command(cmd.Context(), args)
-		},
-	}
+	}, func(ctx context.Context) error {
+		s.attached = !detach
+		return s.run(ctx)
+	})
 	cmd.Flags().BoolVarP(&detach, "detach", "d", false, "print the name of the job, and do not stay")
 	s.addFlags(cmd.Flags())
 	return cmd
 }
 
-// command runs a command.
-func (s *submission) command(ctx context.Context, words []string) error {
-	if err := s.check(); err != nil {
-		return err
-	}
+// run runs what was typed.
+func (s *submission) run(ctx context.Context) error {
 	r := submit.New()
-	r.Command = words
+	r.Command = s.args
 	own, remarks, err := submit.FromSlurm(s.slurm)
 	if err != nil {
 		return usageError{err}
@@ -678,7 +621,7 @@ func (s *submission) command(ctx context.Context, words []string) error {
 	case err != nil || made == nil:
 		return err
 	case s.attached:
-		return s.explained(s.stays(made.cfg, made.c).stay(ctx, made.job, made.kind), made.cfg)
+		return s.stays().stay(ctx, made.job, made.kind)
 	}
 	fmt.Fprintln(s.out, made.job.GetName())
 	return nil

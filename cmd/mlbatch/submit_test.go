@@ -161,8 +161,8 @@ func TestPlanNamesTheJob(t *testing.T) {
 				t.Fatal(err)
 			}
 			var out bytes.Buffer
-			s := submission{namespace: "blue", out: &out}
-			if err := s.plans(t.Context(), &rest.Config{Host: server.URL}, objects); err != nil {
+			s := submission{namespace: "blue", session: session{out: &out, cfg: &rest.Config{Host: server.URL}}}
+			if err := s.plans(t.Context(), objects); err != nil {
 				t.Fatal(err)
 			}
 			if !strings.Contains(out.String(), tc.says) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -171,7 +172,16 @@ func newTeamCreateCommand() *cobra.Command {
 	var q teamQuotaFlags
 	var users, groups []string
 	team := admin.Team{}
-	cmd := &cobra.Command{
+	cmd := writeCommand{
+		making: &m, prints: true,
+		check: func() (err error) {
+			team.Name, team.Flavor = m.args[0], q.flavor
+			team.Users, team.Groups = commaList(users), commaList(groups)
+			team.Quotas, team.GPUs, err = q.read()
+			return err
+		},
+		do: func(ctx context.Context) error { return m.createTeam(ctx, team) },
+	}.command(&cobra.Command{
 		Use:   "create NAME --gpus N --users USER,...",
 		Short: "Make a team: namespace, quota, queue and rights, in one go",
 		Long: `Make a team: a ClusterQueue with its quota, a namespace where only queued jobs run, a LocalQueue
@@ -194,18 +204,7 @@ what differs, and changes nothing: "team edit" does. Whoever does it needs the r
   # it may borrow 8 more, and lends nothing
   mlbatch team create green --gpus 8 --groups vision --borrowing-limit 8 --lending-limit 0`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := m.check(); err != nil {
-				return err
-			}
-			var err error
-			if team.Quotas, team.GPUs, err = q.read(); err != nil {
-				return err
-			}
-			team.Name, team.Flavor, team.Users, team.Groups = args[0], q.flavor, commaList(users), commaList(groups)
-			return m.createTeam(cmd, team)
-		},
-	}
+	})
 	f := cmd.Flags()
 	q.flags(cmd)
 	f.StringSliceVar(&users, "users", nil, "`names` of users who may submit")
@@ -213,18 +212,13 @@ what differs, and changes nothing: "team edit" does. Whoever does it needs the r
 	f.StringVar(&team.Cohort, "cohort", admin.DefaultCohort, "whom it lends to and borrows from; \"\" is nobody")
 	f.BoolVar(&team.CreateFlavor, "create-flavor", false, "make the flavor if it is not there, of all nodes")
 	f.BoolVar(&team.Adopt, "adopt", false, "make the namespace a team's if it is there and is none")
-	m.flags(f)
 	return cmd
 }
 
-func (m *making) createTeam(cmd *cobra.Command, team admin.Team) error {
-	cfg, c, err := connect(&m.conn)
+func (m *making) createTeam(ctx context.Context, team admin.Team) error {
+	h, err := admin.TakeHardware(ctx, m.c)
 	if err != nil {
-		return err
-	}
-	h, err := admin.TakeHardware(cmd.Context(), c)
-	if err != nil {
-		return m.conn.Unreachable(err, cfg.Host)
+		return err //nolint:wrapcheck // it says what it read
 	}
 	if team, err = team.Settle(h); err != nil {
 		return err //nolint:wrapcheck // a sentence for people
@@ -233,18 +227,15 @@ func (m *making) createTeam(cmd *cobra.Command, team admin.Team) error {
 	if err != nil {
 		return err //nolint:wrapcheck // a sentence for people
 	}
-	steps, err := team.Create(cmd.Context(), c, h, objects, m.dry())
+	steps, err := team.Create(ctx, m.c, h, objects, m.dry())
 	if err == nil && m.dryRun == dryRunServer {
-		err = admin.Trial(cmd.Context(), client.NewDryRunClient(c), steps)
+		err = admin.Trial(ctx, m.c, steps)
 	}
-	if e := m.print(cmd.OutOrStdout(), steps); e != nil && err == nil {
-		err = e
-	}
-	if err != nil {
+	if err := cmp.Or(err, m.print(steps)); err != nil {
 		return err //nolint:wrapcheck // a sentence for people
 	}
 	if m.output == "" {
-		notes(cmd.ErrOrStderr(), team.Notes(h, objects))
+		notes(m.errs, team.Notes(h, objects))
 	}
 	return nil
 }
@@ -253,9 +244,26 @@ func newTeamEditCommand() *cobra.Command {
 	var m making
 	var q teamQuotaFlags
 	var users, groups []string
+	var gpus *resource.Quantity
 	var people admin.PeopleEdit
+	var edit admin.QueueEdit
 	var cohort string
-	cmd := &cobra.Command{
+	cmd := writeCommand{
+		making: &m, asks: true,
+		check: func() (err error) {
+			if edit.Quotas, gpus, err = q.read(); err != nil {
+				return err
+			}
+			people.Set = m.cmd.Flags().Changed("users") || m.cmd.Flags().Changed("groups")
+			people.Users, people.Groups = commaList(users), commaList(groups)
+			edit.Cohort = typed(m.cmd, "cohort", &cohort)
+			if edit.Quotas.Empty() && gpus == nil && edit.Cohort == nil && people.Empty() {
+				return errors.New("say what is to change, such as --gpus 16 or --add USER")
+			}
+			return nil
+		},
+		do: func(ctx context.Context) error { return m.editTeam(ctx, m.args[0], edit, gpus, people) },
+	}.command(&cobra.Command{
 		Use:   "edit NAME",
 		Short: "Change the quota of a team, or its people",
 		Long: `Change single values of a team: its GPUs and other amounts, limits, cohort, people. What
@@ -272,23 +280,7 @@ others may take it back.`,
   mlbatch team edit blue --gpus 4 --dry-run`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: first(asking(offeredTeams)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := m.check(); err != nil {
-				return err
-			}
-			quotas, gpus, err := q.read()
-			if err != nil {
-				return err
-			}
-			people.Set = cmd.Flags().Changed("users") || cmd.Flags().Changed("groups")
-			people.Users, people.Groups = commaList(users), commaList(groups)
-			edit := admin.QueueEdit{Quotas: quotas, Cohort: typed(cmd, "cohort", &cohort)}
-			if edit.Quotas.Empty() && gpus == nil && edit.Cohort == nil && people.Empty() {
-				return usagef("say what is to change, such as --gpus 16 or --add USER")
-			}
-			return m.editTeam(cmd, args[0], edit, gpus, people)
-		},
-	}
+	})
 	f := cmd.Flags()
 	q.flags(cmd)
 	f.StringSliceVar(&users, "users", nil, "`names` of all its users")
@@ -296,25 +288,19 @@ others may take it back.`,
 	f.StringSliceVar(&people.Add, "add", nil, "`names` of users who join it")
 	f.StringSliceVar(&people.Remove, "remove", nil, "`names` of users and groups who leave it")
 	f.StringVar(&cohort, "cohort", "", "whom it lends to and borrows from; \"\" is nobody")
-	f.BoolVarP(&m.yes, "yes", "y", false, "do not ask")
-	m.dryRunFlag(f)
-	connectionFlags(f, &m.conn)
 	return cmd
 }
 
 func (m *making) editTeam(
-	cmd *cobra.Command,
+	ctx context.Context,
 	name string,
 	edit admin.QueueEdit,
 	gpus *resource.Quantity,
 	people admin.PeopleEdit,
 ) error {
-	ctx := cmd.Context()
-	c, row, err := reach(ctx, m, func(ctx context.Context, c client.Client) (view.Team, error) {
-		return gather.Team(ctx, c, name, gather.Get(c))
-	})
+	row, err := gather.Team(ctx, m.c, name, gather.Get(m.c))
 	if err != nil {
-		return err
+		return err //nolint:wrapcheck // it names the team
 	}
 	changed := false
 	if !edit.Quotas.Empty() || gpus != nil || edit.Cohort != nil {
@@ -322,20 +308,20 @@ func (m *making) editTeam(
 			return fmt.Errorf("team %s has no queue: mlbatch team create %s makes what is missing", name, name)
 		}
 		edit.Quotas = admin.OfGPUs(&row, edit.Quotas, gpus)
-		if changed, err = m.editQueue(cmd, c, row.ClusterQueue, edit); err != nil {
+		if changed, err = m.editQueue(ctx, row.ClusterQueue, edit); err != nil {
 			return err
 		}
 	}
 	if !people.Empty() {
-		done, err := admin.EditPeople(ctx, c, name, people, m.dry())
+		done, err := admin.EditPeople(ctx, m.c, name, people, m.dry())
 		if err != nil {
 			return err //nolint:wrapcheck // a sentence for people
 		}
-		printChanges(cmd.OutOrStdout(), "team/"+name, done, m.suffix())
+		m.changed("team/"+name, done)
 		changed = changed || len(done) > 0
 	}
 	if !changed {
-		fmt.Fprintf(cmd.OutOrStdout(), "team/%s unchanged\n", name)
+		fmt.Fprintf(m.out, "team/%s unchanged\n", name)
 	}
 	return nil
 }
@@ -344,7 +330,16 @@ func newTeamDeleteCommand() *cobra.Command {
 	var m making
 	var o admin.DeleteOptions
 	var patience time.Duration
-	cmd := &cobra.Command{
+	cmd := writeCommand{
+		making: &m, asks: true,
+		check: func() error {
+			if o.Namespace && o.Keep {
+				return errors.New("--delete-namespace and --keep-namespace: give one of them")
+			}
+			return nil
+		},
+		do: func(ctx context.Context) error { return m.deleteTeam(ctx, m.args[0], o, patience) },
+	}.command(&cobra.Command{
 		Use:   "delete NAME",
 		Short: "Remove a team: the rights of its people, its queue, its namespace",
 		Long: `Remove a team. What goes is said first, and you are asked. The rights of its people go first, its
@@ -360,90 +355,65 @@ or --keep-namespace to leave them. A ClusterQueue that other teams use stays.`,
   mlbatch team delete green --drain --yes`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: first(asking(offeredTeams)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := m.check(); err != nil {
-				return err
-			}
-			if o.Namespace && o.Keep {
-				return usagef("--delete-namespace and --keep-namespace: give one of them")
-			}
-			return m.deleteTeam(cmd, args[0], o, patience)
-		},
-	}
+	})
 	f := cmd.Flags()
 	f.BoolVar(&o.Drain, "drain", false, "stop jobs that have not ended")
 	f.BoolVar(&o.Namespace, "delete-namespace", false, "delete the namespace with all that is in it")
-	f.BoolVar(
-		&o.Keep,
-		"keep-namespace",
-		false,
-		"leave the namespace and what is in it, without queue and people",
-	)
-	f.BoolVarP(&m.yes, "yes", "y", false, "do not ask")
-	f.DurationVar(
-		&patience,
-		"timeout",
-		5*time.Minute,
-		"how long to wait until its jobs have stopped, and until it is gone",
-	)
-	m.dryRunFlag(f)
-	connectionFlags(f, &m.conn)
+	f.BoolVar(&o.Keep, "keep-namespace", false,
+		"leave the namespace and what is in it, without queue and people")
+	f.DurationVar(&patience, "timeout", 5*time.Minute,
+		"how long to wait until its jobs have stopped, and until it is gone")
 	return cmd
 }
 
 func (m *making) deleteTeam(
-	cmd *cobra.Command,
+	ctx context.Context,
 	name string,
 	o admin.DeleteOptions,
 	patience time.Duration,
 ) error {
-	ctx, out := cmd.Context(), cmd.OutOrStdout()
-	cfg, c, err := m.connect()
+	kinds, err := namespacedKinds(m.cfg)
 	if err != nil {
 		return err
 	}
-	kinds, err := namespacedKinds(cfg)
+	r, err := admin.TakeRemoval(ctx, m.c, name, kinds)
 	if err != nil {
-		return m.conn.Unreachable(err, cfg.Host)
-	}
-	r, err := admin.TakeRemoval(ctx, c, name, kinds)
-	if err != nil {
-		return m.conn.Unreachable(err, cfg.Host)
+		return err //nolint:wrapcheck // it says what it read
 	}
 	if r.Team.Deleting {
-		fmt.Fprintf(out, "Team %s is being deleted already.\n", name)
-		return awaitGone(ctx, c, name, patience)
+		fmt.Fprintf(m.out, "Team %s is being deleted already.\n", name)
+		return awaitGone(ctx, m.c, name, patience)
 	}
-	fmt.Fprintf(out, "Of team %s goes:\n", name)
+	fmt.Fprintf(m.out, "Of team %s goes:\n", name)
 	for _, line := range r.Plan(o) {
-		fmt.Fprintln(out, "  "+words.Harmless(line))
+		fmt.Fprintln(m.out, "  "+words.Harmless(line))
 	}
 	if err := r.Refusal(o); err != nil {
 		return err //nolint:wrapcheck // a sentence for people
 	}
 	if m.dry() {
-		fmt.Fprintln(out, "Nothing was done (dry run).")
+		fmt.Fprintln(m.out, "Nothing was done (dry run).")
 		return nil
 	}
-	if err := confirm(cmd, m.yes, "Remove it?"); err != nil {
+	if err := m.confirm("Remove it?"); err != nil {
 		return err
 	}
-	if err := r.Stop(ctx, c, o); err != nil {
+	if err := r.Stop(ctx, m.c, o); err != nil {
 		return err //nolint:wrapcheck // it names the object
 	}
 	if len(r.Live) > 0 {
-		if err := awaitIdle(ctx, c, name, patience); err != nil {
+		if err := awaitIdle(ctx, m.c, name, patience); err != nil {
 			return err
 		}
 	}
-	steps, err := r.Delete(ctx, c, o)
+	steps, err := r.Delete(ctx, m.c, o)
 	for _, s := range steps {
-		fmt.Fprintln(out, s)
+		fmt.Fprintln(m.out, s)
 	}
 	if err != nil || o.Keep {
 		return err //nolint:wrapcheck // it names the object
 	}
-	return awaitGone(ctx, c, name, patience)
+	return awaitGone(ctx, m.c, name, patience)
 }
 
 // awaitGone waits until a team is gone with all that was in its namespace.

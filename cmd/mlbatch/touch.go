@@ -1,10 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -13,51 +13,32 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/internal/cli/actions"
 	"github.com/mlbatch/mlbatch/internal/view"
 	"github.com/mlbatch/mlbatch/internal/words"
 )
 
-// touchFlags are those of commands that change jobs.
-type touchFlags struct {
+// jobFlags are those of commands that do something to jobs.
+type jobFlags struct {
+	session
+
 	job      jobArg
 	selector string
 	dryRun   string
 	output   string
 }
 
-func (t *touchFlags) flags(f *pflag.FlagSet) {
-	f.StringVarP(
-		&t.selector,
-		"selector",
-		"l",
-		"",
-		"all jobs of the namespace with these labels, instead of names",
-	)
-	f.StringVar(
-		&t.dryRun,
-		"dry-run",
-		"",
-		"none, client (say what would be done) or server (let the API server check it, too)",
-	)
-	t.printing(f)
-}
-
-func (t *touchFlags) printing(f *pflag.FlagSet) {
+func (t *jobFlags) flags(f *pflag.FlagSet) {
+	f.StringVarP(&t.selector, "selector", "l", "",
+		"all jobs of the namespace with these labels, instead of names")
 	f.StringVarP(&t.output, "output", "o", "", "name, json or yaml instead of sentences")
-	t.job.flags(f)
 }
-
-// act does something to a job.
-type act func(ctx context.Context, a *actions.Actor, t *actions.Target) (*actions.Result, error)
 
 // check finds mistakes in the flags and in the names of jobs.
-func (t *touchFlags) check(args []string) error {
+func (t *jobFlags) check() error {
 	if err := knownFormat(t.output, "name", "json", "yaml"); err != nil {
-		return usageError{err}
+		return err
 	}
 	if t.dryRun == dryRunNone {
 		t.dryRun = string(actions.Real)
@@ -65,40 +46,18 @@ func (t *touchFlags) check(args []string) error {
 	switch actions.DryRun(t.dryRun) {
 	case actions.Real, actions.Client, actions.Server:
 	default:
-		return usageError{fmt.Errorf("--dry-run %s is not known: use none, client or server", t.dryRun)}
+		return fmt.Errorf("--dry-run %s is not known: use none, client or server", t.dryRun)
 	}
-	if (len(args) == 0) == (t.selector == "") {
-		return usageError{errors.New("name jobs, or choose them by their labels with -l")}
+	if (len(t.args) == 0) == (t.selector == "") {
+		return errors.New("name jobs, or choose them by their labels with -l")
 	}
-	return nil
-}
-
-// refs are the jobs that are meant.
-func (t *touchFlags) refs(ctx context.Context, c client.Reader, args []string) ([]view.Ref, error) {
-	if t.selector == "" {
-		return t.named(args)
-	}
-	with, err := labels.Parse(t.selector)
-	if err != nil {
-		return nil, usageError{fmt.Errorf("-l %s: %w", t.selector, err)}
-	}
-	namespace := t.job.namespace
-	if namespace == "" {
-		namespace = t.job.conn.Namespace()
-	}
-	if namespace == "" {
-		return nil, usageError{fmt.Errorf("-l %s: say in which namespace: -n NAMESPACE", t.selector)}
-	}
-	refs, err := actions.Select(ctx, c, namespace, with)
-	if err == nil && len(refs) == 0 {
-		err = fmt.Errorf("no job in namespace %s that you may see has the labels %s", namespace, t.selector)
-	}
-	return refs, err
+	_, err := t.named()
+	return err
 }
 
 // named are the jobs that were named.
-func (t *touchFlags) named(args []string) (out []view.Ref, err error) {
-	for _, arg := range args {
+func (t *jobFlags) named() (out []view.Ref, err error) {
+	for _, arg := range t.args {
 		ref, err := t.job.ref(arg)
 		if err != nil {
 			return nil, err
@@ -108,42 +67,49 @@ func (t *touchFlags) named(args []string) (out []view.Ref, err error) {
 	return out, nil
 }
 
-// connect checks what was typed before a cluster is asked.
-func (t *touchFlags) connect(args []string) (*rest.Config, client.WithWatch, error) {
-	if err := t.check(args); err != nil {
-		return nil, nil, err
-	}
+// refs are the jobs that are meant.
+func (t *jobFlags) refs(ctx context.Context) ([]view.Ref, error) {
 	if t.selector == "" {
-		if _, err := t.named(args); err != nil {
-			return nil, nil, err
-		}
+		return t.named()
 	}
-	return connect(&t.job.conn)
+	with, err := labels.Parse(t.selector)
+	if err != nil {
+		return nil, usagef("-l %s: %w", t.selector, err)
+	}
+	namespace := cmp.Or(t.job.namespace, t.conn.Namespace())
+	if namespace == "" {
+		return nil, usagef("-l %s: say in which namespace: -n NAMESPACE", t.selector)
+	}
+	refs, err := actions.Select(ctx, t.c, namespace, with)
+	if err == nil && len(refs) == 0 {
+		err = fmt.Errorf("no job in namespace %s that you may see has the labels %s", namespace, t.selector)
+	}
+	return refs, err
 }
 
 // tell prints a result as soon as it is there.
-func (t *touchFlags) tell(out io.Writer, r *actions.Result) {
+func (t *jobFlags) tell(r *actions.Result) {
 	switch t.output {
 	case "":
 		text := r.Message
 		if r.DryRun != actions.Real {
 			text += " (dry run: nothing was changed)"
 		}
-		fmt.Fprintln(out, words.Harmless(text))
+		fmt.Fprintln(t.out, words.Harmless(text))
 	case "name":
-		fmt.Fprintf(out, "%s/%s\n", r.Namespace, r.Name)
+		fmt.Fprintf(t.out, "%s/%s\n", r.Namespace, r.Name)
 	}
 }
 
 // list prints all results for programs.
-func (t *touchFlags) list(out io.Writer, results []*actions.Result) error {
+func (t *jobFlags) list(results []*actions.Result) error {
 	if t.output != "json" && t.output != "yaml" {
 		return nil
 	}
 	if results == nil {
 		results = []*actions.Result{}
 	}
-	return printObject(out, t.output, struct {
+	return printObject(t.out, t.output, struct {
 		Items []*actions.Result `json:"items"`
 	}{results})
 }
@@ -151,86 +117,76 @@ func (t *touchFlags) list(out io.Writer, results []*actions.Result) error {
 // jobAction is a command that does something to jobs, as a value. The runner (command) finds the jobs, does
 // it to each, and tells what was done.
 type jobAction struct {
-	touchFlags
+	jobFlags
 	// last has the last argument say what is to be done, and reads it.
 	last func(arg string) error
 	// lacks is said where that argument or the jobs are missing.
 	lacks string
 	// confirm asks before it is done, if it does.
-	confirm func(cmd *cobra.Command, jobs []view.Ref) error
-	do      act
+	confirm func(jobs []view.Ref) error
+	do      func(ctx context.Context, a *actions.Actor, t *actions.Target) (*actions.Result, error)
 }
 
 // command makes the command; cmd has its names and its help.
 func (j *jobAction) command(cmd *cobra.Command) *cobra.Command {
-	j.flags(cmd.Flags())
+	f := cmd.Flags()
+	j.flags(f)
+	f.StringVar(&j.dryRun, "dry-run", "",
+		"none, client (say what would be done) or server (let the API server check it, too)")
 	cmd.ValidArgsFunction = j.job.completeAll
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if j.last != nil {
-			if len(args) == 0 || len(args) == 1 && j.selector == "" {
-				return usageError{errors.New(j.lacks)}
-			}
-			end := len(args) - 1
-			if err := j.last(args[end]); err != nil {
-				return usageError{err}
-			}
-			args = args[:end]
-		}
-		return j.each(cmd, args)
-	}
-	return cmd
+	return clusterCommand{session: &j.session, job: &j.job, check: j.check, do: j.each}.command(cmd)
 }
 
-// each does something to each of the jobs that are meant, and tells whaj. A job to which it
+func (j *jobAction) check() error {
+	if j.last != nil {
+		end := len(j.args) - 1
+		if end < 0 || end == 0 && j.selector == "" {
+			return errors.New(j.lacks)
+		}
+		if err := j.last(j.args[end]); err != nil {
+			return err
+		}
+		j.args = j.args[:end]
+	}
+	return j.jobFlags.check()
+}
+
+// each does something to each of the jobs that are meant, and tells what. A job to which it
 // cannot be done keeps it from none of the others.
-func (j *jobAction) each(cmd *cobra.Command, args []string) error {
-	cfg, c, err := j.connect(args)
+func (j *jobAction) each(ctx context.Context) error {
+	refs, err := j.refs(ctx)
 	if err != nil {
 		return err
 	}
-	ctx, out, errs := cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr()
-	refs, err := j.refs(ctx, c, args)
-	if err != nil {
-		return j.job.conn.Unreachable(err, cfg.Host)
-	}
 	if j.confirm != nil {
-		if err := j.confirm(cmd, refs); err != nil {
+		if err := j.confirm(refs); err != nil {
 			return err
 		}
 	}
-	actor := &actions.Actor{Client: c, DryRun: actions.DryRun(j.dryRun)}
-	reader := actions.Remember(c)
+	actor := &actions.Actor{Client: j.c, DryRun: actions.DryRun(j.dryRun)}
+	reader := actions.Remember(j.c)
 	var results []*actions.Result
-	var failures []error
+	var failed error
 	for _, ref := range refs {
 		var result *actions.Result
 		target, err := actions.Find(ctx, reader, ref)
 		if err == nil {
 			result, err = j.do(ctx, actor, target)
 		}
-		if err != nil {
-			if ctx.Err() != nil {
-				return exitError{exitInterrupted, err}
-			}
-			failures = append(failures, j.job.conn.Unreachable(err, cfg.Host))
-			if len(refs) > 1 {
-				fmt.Fprintf(errs, "mlbatch: %s\n", words.Harmless(err.Error()))
-			}
-			continue
+		switch {
+		case err == nil:
+			results = append(results, result)
+			j.tell(result)
+		case ctx.Err() != nil:
+			return exitError{exitInterrupted, err}
+		case len(refs) > 1:
+			fmt.Fprintf(j.errs, "mlbatch: %s\n", words.Harmless(err.Error()))
+			failed = errSilent
+		default:
+			failed = err
 		}
-		results = append(results, result)
-		j.tell(out, result)
 	}
-	if err := j.list(out, results); err != nil {
-		return err
-	}
-	switch {
-	case len(failures) == 0:
-		return nil
-	case len(refs) == 1:
-		return failures[0]
-	}
-	return errSilent
+	return cmp.Or(j.list(results), failed)
 }
 
 // newCancelCommand deletes jobs.
@@ -254,7 +210,7 @@ On a terminal it asks before it cancels more than one job.`,
   # end all jobs of a sweep, and wait until their pods are gone
   mlbatch cancel -n blue -l sweep=lr --yes --wait`,
 	})
-	cancel.confirm = func(cmd *cobra.Command, jobs []view.Ref) error {
+	cancel.confirm = func(jobs []view.Ref) error {
 		if yes || cancel.dryRun != "" || len(jobs) < 2 {
 			return nil
 		}
@@ -406,12 +362,8 @@ stopped for that and queued anew, which --stop has to allow.`,
   # the workers of a Ray cluster
   mlbatch scale blue/ray-cluster --role gpus 1`,
 	})
-	cmd.Flags().StringVar(
-		&role,
-		"role",
-		"",
-		"the `role` whose size is meant (default: the only one, or that of workers)",
-	)
+	cmd.Flags().StringVar(&role, "role", "",
+		"the `role` whose size is meant (default: the only one, or that of workers)")
 	cmd.Flags().BoolVar(&stop, "stop", false, "stop jobs that have to begin anew with another size")
 	return cmd
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -21,12 +20,18 @@ import (
 // exitTimeout is that of wait when there is no more time.
 const exitTimeout = 3
 
+// waitFlags say for which jobs, for what and for how long is waited.
+type waitFlags struct {
+	jobFlags
+
+	goal    string
+	timeout time.Duration
+}
+
 // newWaitCommand waits for jobs.
 func newWaitCommand() *cobra.Command {
-	var t touchFlags
-	var goal string
-	var timeout time.Duration
-	cmd := &cobra.Command{
+	var w waitFlags
+	cmd := clusterCommand{session: &w.session, job: &w.job, check: w.check, do: w.wait}.command(&cobra.Command{
 		Use:   "wait JOB... --for GOAL",
 		Short: "Wait until jobs are admitted, run, have succeeded, ended or are deleted",
 		Long: `Wait until all of the jobs have reached a goal:
@@ -45,51 +50,36 @@ command line; 3 when --timeout is over. The others are not waited for when one w
 
   # for ten minutes at most
   mlbatch wait blue/train --for running --timeout 10m`,
-		ValidArgsFunction: t.job.completeAll,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if !slices.Contains(actions.Goals(), actions.Goal(goal)) {
-				return usageError{fmt.Errorf("--for %q: use one of %s", goal, withCommas(actions.Goals()))}
-			}
-			if timeout < 0 {
-				return usageError{fmt.Errorf("--timeout %s: give a time such as 10m", timeout)}
-			}
-			return t.wait(cmd, args, actions.Goal(goal), timeout)
-		},
-	}
+		ValidArgsFunction: w.job.completeAll,
+	})
 	f := cmd.Flags()
-	f.StringVar(&goal, "for", "", "`goal`: "+withCommas(actions.Goals()))
-	f.DurationVar(&timeout, "timeout", 0, "how long to wait at most, such as 10m; 0 is without end")
-	f.StringVarP(
-		&t.selector,
-		"selector",
-		"l",
-		"",
-		"all jobs of the namespace with these labels, instead of names",
-	)
-	t.printing(f)
-	_ = cmd.RegisterFlagCompletionFunc(
-		"for",
-		func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return strings.Split(withCommas(actions.Goals()), ", "), cobra.ShellCompDirectiveNoFileComp
-		},
-	)
+	f.StringVar(&w.goal, "for", "", "`goal`: "+withCommas(actions.Goals()))
+	f.DurationVar(&w.timeout, "timeout", 0, "how long to wait at most, such as 10m; 0 is without end")
+	w.flags(f)
+	offers(cmd, "for", actions.Goals())
 	return cmd
 }
 
-// wait waits for all jobs at the same time.
-func (t *touchFlags) wait(cmd *cobra.Command, args []string, goal actions.Goal, timeout time.Duration) error {
-	cfg, c, err := t.connect(args)
-	if err != nil {
-		return err
+func (w *waitFlags) check() error {
+	if !slices.Contains(actions.Goals(), actions.Goal(w.goal)) {
+		return fmt.Errorf("--for %q: use one of %s", w.goal, withCommas(actions.Goals()))
 	}
-	ctx, stop := cmd.Context(), context.CancelFunc(func() {})
-	if timeout > 0 {
-		ctx, stop = context.WithTimeout(ctx, timeout)
+	if w.timeout < 0 {
+		return fmt.Errorf("--timeout %s: give a time such as 10m", w.timeout)
+	}
+	return w.jobFlags.check()
+}
+
+// wait waits for all jobs at the same time.
+func (w *waitFlags) wait(whole context.Context) error {
+	ctx, stop := whole, context.CancelFunc(func() {})
+	if w.timeout > 0 {
+		ctx, stop = context.WithTimeout(ctx, w.timeout)
 	}
 	defer stop()
-	refs, err := t.refs(ctx, c, args)
+	refs, err := w.refs(ctx)
 	if err != nil {
-		return t.job.conn.Unreachable(err, cfg.Host)
+		return err
 	}
 	each, end := context.WithCancel(ctx)
 	defer end()
@@ -98,22 +88,19 @@ func (t *touchFlags) wait(cmd *cobra.Command, args []string, goal actions.Goal, 
 	var waiting sync.WaitGroup
 	for i, ref := range refs {
 		waiting.Go(func() {
-			results[i], errs[i] = await(each, c, ref, goal)
+			results[i], errs[i] = await(each, w.c, ref, actions.Goal(w.goal))
 			lock.Lock()
 			defer lock.Unlock()
 			if errs[i] != nil {
 				end()
 				return
 			}
-			t.tell(cmd.OutOrStdout(), results[i])
+			w.tell(results[i])
 		})
 	}
 	waiting.Wait()
 	results = slices.DeleteFunc(results, func(r *actions.Result) bool { return r == nil })
-	if err := t.list(cmd.OutOrStdout(), results); err != nil {
-		return err
-	}
-	return t.job.conn.Unreachable(worst(cmd.Context(), errs), cfg.Host)
+	return cmp.Or(w.list(results), worst(whole, errs))
 }
 
 // worst is the error to tell of several: that of a job that will not reach its goal, or else that

@@ -19,13 +19,12 @@ func TestSubmittingPrintsWarnings(t *testing.T) {
 		t.Fatal(err)
 	}
 	var errs bytes.Buffer
-	s := submission{conn: cli.Connection{Kubeconfig: file}, errs: &errs}
-	cfg, _, err := s.cluster()
-	if err != nil {
+	s := submission{session: session{conn: &cli.Connection{Kubeconfig: file}, errs: &errs}}
+	if err := s.cluster(); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		cfg.WarningHandler.HandleWarningHeader(299, "", "the Job cannot start as it is")
+		s.cfg.WarningHandler.HandleWarningHeader(299, "", "the Job cannot start as it is")
 	}
 	if got := errs.String(); strings.Count(got, "Warning: the Job cannot start as it is") != 1 {
 		t.Errorf("told %q", got)

@@ -66,12 +66,8 @@ The cluster is that of --kubeconfig, else of $KUBECONFIG, else the one that
 // connectionFlags say which cluster is asked, and as whom.
 func connectionFlags(f *pflag.FlagSet, conn *cli.Connection) {
 	f.StringVar(&conn.Kubeconfig, "kubeconfig", "", "kubeconfig of the cluster")
-	f.StringVar(
-		&conn.DataDir,
-		"data-dir",
-		"",
-		"`directory` of a cluster made by mlbatch up (default $MLBATCH_DATA_DIR or ~/.local/share/mlbatch)",
-	)
+	f.StringVar(&conn.DataDir, "data-dir", "",
+		"`directory` of a cluster made by mlbatch up (default $MLBATCH_DATA_DIR or ~/.local/share/mlbatch)")
 	f.StringVar(&conn.As, "as", "", "user to ask as")
 }
 

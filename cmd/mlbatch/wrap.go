@@ -48,26 +48,12 @@ found, with the number of pods that is said beside them; where none is, say it w
 	}
 	f := cmd.Flags()
 	filesFlag(cmd, &w.files)
-	f.StringVar(
-		&w.wrapper.Name,
-		"name",
-		"",
-		"name of the AppWrapper (default that of the first object with pods)",
-	)
-	f.StringVarP(
-		&w.wrapper.Namespace,
-		"namespace",
-		"n",
-		"",
-		"`namespace` to write into the AppWrapper (default that of the objects)",
-	)
-	f.StringVarP(
-		&w.wrapper.Queue,
-		"queue",
-		"q",
-		"",
-		"LocalQueue (default that of the objects; if they name none, the namespace's default)",
-	)
+	f.StringVar(&w.wrapper.Name, "name", "",
+		"name of the AppWrapper (default that of the first object with pods)")
+	f.StringVarP(&w.wrapper.Namespace, "namespace", "n", "",
+		"`namespace` to write into the AppWrapper (default that of the objects)")
+	f.StringVarP(&w.wrapper.Queue, "queue", "q", "",
+		"LocalQueue (default that of the objects; if they name none, the namespace's default)")
 	f.StringArrayVar(
 		&w.podSets,
 		"pod-set",
@@ -80,24 +66,19 @@ found, with the number of pods that is said beside them; where none is, say it w
 
 // filesFlag adds -f.
 func filesFlag(cmd *cobra.Command, files *[]string) {
-	cmd.Flags().StringArrayVarP(
-		files,
-		"filename",
-		"f",
-		nil,
-		"`file` or folder; - is standard input; may be given several times",
-	)
+	cmd.Flags().StringArrayVarP(files, "filename", "f", nil,
+		"`file` or folder; - is standard input; may be given several times")
 	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json") // the flag is there
 }
 
 func (w *wrapFlags) run(in io.Reader, out, errs io.Writer) error {
 	if w.output != "yaml" && w.output != "json" {
-		return usageError{fmt.Errorf("-o %s is not known: use yaml or json", w.output)}
+		return usagef("-o %s is not known: use yaml or json", w.output)
 	}
 	for _, text := range w.podSets {
 		d, err := manifest.ParseDeclared(text)
 		if err != nil {
-			return usageError{fmt.Errorf("--pod-set %w", err)}
+			return usagef("--pod-set %w", err)
 		}
 		w.wrapper.Declared = append(w.wrapper.Declared, d)
 	}
@@ -124,11 +105,14 @@ func readDocuments(in io.Reader, files []string) ([]manifest.Document, error) {
 	return readDocumentsBut(in, files, nil)
 }
 
+// errNoManifests is a command line that names none.
+var errNoManifests = usageError{errors.New("say which manifests: -f FILE, or -f - for standard input")}
+
 // readDocumentsBut is readDocuments that goes on after files of a folder that cannot be read: pass is
 // told of them. nil stops at the first.
 func readDocumentsBut(in io.Reader, files []string, pass func(error)) ([]manifest.Document, error) {
 	if len(files) == 0 {
-		return nil, usageError{errors.New("say which manifests: -f FILE, or -f - for standard input")}
+		return nil, errNoManifests
 	}
 	var out []manifest.Document
 	for _, name := range files {

@@ -390,7 +390,10 @@ func (a *Agent) deep(ctx context.Context, c *Check, r *Run) reading.Outcome {
 		return skip(used)
 	}
 	taken, err := a.opts.Cluster.Take(ctx, a.opts.Namespace, deepLease, a.opts.Node, c.Deadline)
-	if err != nil || !taken {
+	if err != nil {
+		return skip("cannot take its turn, Lease " + a.opts.Namespace + "/" + deepLease + ": " + err.Error())
+	}
+	if !taken {
 		return skip("another node is tested: one at a time")
 	}
 	defer func() {

@@ -138,6 +138,23 @@ func TestWhatIsFatalStaysUntilADeepTestPasses(t *testing.T) {
 	})
 }
 
+// A test that left something out has not looked at what may have broken.
+func TestADeepTestThatLeftSomethingOutClearsNothing(t *testing.T) {
+	c, x := newCluster(), &tools{}
+	o := sound(c, x)
+	x.set(dcgmi, diag("PCIe", "Fail"), 226)
+	running(t, o, func(ctx context.Context, a *Agent) {
+		time.Sleep(5 * time.Minute)
+		x.set(dcgmi, diag("GPU Memory", "Skip"), 0)
+		got := a.Check(ctx, []string{DeepCheck}, Request{})[0]
+		time.Sleep(5 * time.Minute)
+		if r := c.report(t)["dcgm"]; r.Result != health.Fatal || got.Deep || Tested([]reading.Outcome{got}) ||
+			!strings.Contains(got.Message, "GPU Memory") {
+			t.Errorf("it is %+v, and the test %+v; want that it stays fatal, and why", r, got)
+		}
+	})
+}
+
 func TestWhatIsFatalIsRememberedOverARestartAndClearedByTakingTheAnnotationAway(t *testing.T) {
 	c, x := newCluster(), &tools{}
 	o := sound(c, x)
@@ -261,6 +278,7 @@ func TestDeepTestsRunOnGPUsThatNobodyHoldsOnly(t *testing.T) {
 		"it cannot be told":                      {func(_ *cluster, x *tools) { x.set(nvidiaSMI, "what?", 1) }, "cannot be told"},
 		"a pod came while the label was written": {func(c *cluster, _ *tools) { c.arrives = "red/new" }, "red/new"},
 		"another node is tested":                 {func(c *cluster, _ *tools) { c.lease = "node-9" }, "another node"},
+		"it may not take its turn":               {func(c *cluster, _ *tools) { c.lease = "missing" }, "Lease mlbatch-system/mlbatch-agent-deep: there is none"},
 		"somebody else took it out":              {func(c *cluster, _ *tools) { c.node.Labels[HealthLabel] = "EVICT" }, "somebody else"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -672,5 +690,12 @@ func TestConfigurationsAreReadStrictly(t *testing.T) {
 	}
 	if _, err := ReadConfig("agent.yaml", []byte("{}\n")); err != nil {
 		t.Error(err)
+	}
+	const many = "fatalTests: [P]\ndeepTests: [Q]\nlimits: [{model: x, minPCIe: -1, linkGen: -1, linkWidth: -1, maxCelsius: -1}]"
+	_, first := ReadConfig("agent.yaml", []byte(many))
+	for range 20 {
+		if _, err := ReadConfig("agent.yaml", []byte(many)); err == nil || err.Error() != first.Error() {
+			t.Fatalf("it says %v, and before %v", err, first)
+		}
 	}
 }

@@ -86,7 +86,7 @@ func Checks() []Check {
 			Name: "remapped", Marker: "REMAPPED ROWS", Failed: "REMAPPED ROWS Failed", Metric: "remapped",
 			About: "rows of GPU memory that wait to be replaced, or could not be", GPU: true,
 			Tools: smi, Deadline: light, Arguments: smiArguments,
-			Parse: ofGPUs(func(gpus []reading.GPU, _ *Run) []reading.Finding { return reading.Remapped(gpus) }),
+			Parse: remapped,
 		},
 		{
 			Name: "gpumem", Marker: "GPU MEM", Failed: "GPU MEM Test Failed", Metric: "gpumem",
@@ -147,7 +147,7 @@ func Checks() []Check {
 			Arguments: func(_ string, r *Run) []string {
 				return []string{"diag", "-j", "-r", strconv.Itoa(r.level())}
 			},
-			Parse: diagnosis,
+			Parse: deepDiagnosis,
 		},
 	}
 }
@@ -182,6 +182,19 @@ func CheckNames() []string {
 // PeriodicNames are those that may run periodically.
 func PeriodicNames() []string {
 	return slices.DeleteFunc(CheckNames(), func(n string) bool { return CheckOf(n).Deep })
+}
+
+// DeepNames are the checks of a deep test: what is looked at on GPUs anyway, and the deep one.
+func DeepNames(c *Config) []string {
+	names := slices.DeleteFunc(slices.Clone(c.Checks), func(n string) bool { return !CheckOf(n).GPU })
+	return append(names, DeepCheck)
+}
+
+// Tested reports whether a deep test is among outcomes that passed, and looked at all that it is for.
+func Tested(outcomes []reading.Outcome) bool {
+	return slices.ContainsFunc(outcomes, func(o reading.Outcome) bool {
+		return o.Deep && o.Result == health.Passed
+	})
 }
 
 func smiArguments(tool string, _ *Run) []string {
@@ -229,10 +242,37 @@ func ofGPUs(judge func([]reading.GPU, *Run) []reading.Finding) func(*Run, string
 	}
 }
 
+// remapped judges what nvidia-smi says; amd-smi says nothing of it.
+func remapped(r *Run, tool string, out Output) reading.Outcome {
+	if tool == amdSMI {
+		return reading.Skip(tool + " tells nothing of rows that were replaced")
+	}
+	return ofGPUs(
+		func(gpus []reading.GPU, _ *Run) []reading.Finding { return reading.Remapped(gpus) },
+	)(
+		r,
+		tool,
+		out,
+	)
+}
+
 func diagnosis(r *Run, _ string, out Output) reading.Outcome {
 	o := reading.DCGM(out.Text, out.Code, r.Config.FatalTests)
 	if out.Cut != "" && (o.Result == health.Unknown || o.Result == health.Passed) {
 		return reading.Unclear(out.Cut)
+	}
+	return o
+}
+
+// deepDiagnosis is that of a deep test, which has to have run all that it is for.
+func deepDiagnosis(r *Run, tool string, out Output) reading.Outcome {
+	o := diagnosis(r, tool, out)
+	wanted := r.Config.DeepTests
+	if wanted == nil {
+		wanted = reading.DeepTests(r.level())
+	}
+	if o.Missing = reading.Looked(out.Text, wanted); o.Missing != nil && o.Result == health.Passed {
+		o.Message = "passed without " + strings.Join(o.Missing, ", ") + ": what is fatal stays"
 	}
 	return o
 }
@@ -334,8 +374,9 @@ func (c *Check) do(ctx context.Context, r *Run) (o reading.Outcome) {
 		if c.Free {
 			o.At = began // what was written while it read may have been missed
 		}
-		// Only a test that came to an end may clear what is fatal.
-		o.Deep = c.Deep && o.Result != health.Skipped && o.Result != health.Unknown
+		// Only a test that came to an end, and looked at all, may clear what is fatal.
+		o.Deep = c.Deep && o.Result != health.Skipped && o.Result != health.Unknown &&
+			(o.Result != health.Passed || o.Missing == nil)
 	}()
 	tool := ""
 	if len(c.Tools) > 0 {

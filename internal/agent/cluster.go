@@ -35,7 +35,7 @@ type Cluster interface { //nolint:interfacebloat // all that the agent may do
 	// Who is the user that a token is of, and May whether users may do something.
 	Who(ctx context.Context, token string, audiences []string) (*User, error)
 	May(ctx context.Context, u *User, what Action) (bool, error)
-	// Take has a Lease for some time, if nobody else has it. Give gives it back.
+	// Take has a Lease that there is for some time, if nobody else has it. Give gives it back.
 	Take(ctx context.Context, namespace, name, holder string, hold time.Duration) (bool, error)
 	Give(ctx context.Context, namespace, name, holder string) error
 }
@@ -433,13 +433,11 @@ func leasePath(namespace string) string {
 
 const microTime = "2006-01-02T15:04:05.000000Z07:00"
 
-// Take has a Lease, if nobody else holds it whose time is not over.
+// Take has a Lease that is installed, if nobody else holds it whose time is not over.
 func (a *API) Take(ctx context.Context, namespace, name, holder string, hold time.Duration) (bool, error) {
 	var l lease
 	path := leasePath(namespace) + "/" + url.PathEscape(name)
-	err := a.call(ctx, http.MethodGet, path, nil, nil, &l)
-	fresh := errors.Is(err, ErrMissing)
-	if err != nil && !fresh {
+	if err := a.call(ctx, http.MethodGet, path, nil, nil, &l); err != nil {
 		return false, err
 	}
 	// Who holds it may have been taken over: it is held for no longer than anybody takes it, from now at the latest.
@@ -452,11 +450,7 @@ func (a *API) Take(ctx context.Context, namespace, name, holder string, hold tim
 	l.APIVersion, l.Kind, l.Metadata.Name = "coordination.k8s.io/v1", "Lease", name
 	l.Spec.Holder, l.Spec.Seconds = holder, int(hold.Seconds())
 	l.Spec.Renewed = time.Now().UTC().Format(microTime)
-	if fresh {
-		err = a.call(ctx, http.MethodPost, leasePath(namespace), nil, &l, nil)
-	} else {
-		err = a.call(ctx, http.MethodPut, path, nil, &l, nil)
-	}
+	err := a.call(ctx, http.MethodPut, path, nil, &l, nil)
 	if errors.Is(err, ErrConflict) {
 		return false, nil // another was faster
 	}

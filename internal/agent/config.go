@@ -28,6 +28,9 @@ type Config struct {
 	DeepLevel int `json:"deepLevel,omitempty"`
 	// FatalTests are names of DCGM's tests whose failure takes what runs off the GPU.
 	FatalTests []string `json:"fatalTests,omitempty"`
+	// DeepTests are names of DCGM's tests that a deep test has to have run on each GPU to clear what is fatal; left out,
+	// they are those of the level.
+	DeepTests []string `json:"deepTests,omitempty"`
 	// Limits are what is expected of GPUs, by model, before the defaults.
 	Limits reading.Limits `json:"limits,omitempty"`
 	// Neighbours is how many other nodes ping and iperf choose at random.
@@ -109,10 +112,15 @@ func (c *Config) Validate() field.ErrorList {
 	if c.SlowPart < 0 || c.SlowPart > 1 {
 		add("slowPart", c.SlowPart, "must be between 0 and 1, such as 0.5")
 	}
-	for i, name := range c.FatalTests {
-		if len(strings.TrimSpace(name)) < 2 {
-			at := field.NewPath("fatalTests").Index(i)
-			errs = append(errs, field.Invalid(at, name, "must be the name of a test of DCGM, such as PCIe"))
+	for _, list := range []struct {
+		of    string
+		names []string
+	}{{"fatalTests", c.FatalTests}, {"deepTests", c.DeepTests}} {
+		for i, name := range list.names {
+			if len(strings.TrimSpace(name)) < 2 {
+				at := field.NewPath(list.of).Index(i)
+				errs = append(errs, field.Invalid(at, name, "must be the name of a test of DCGM, such as PCIe"))
+			}
 		}
 	}
 	if c.StorageClass != "" && len(validation.IsDNS1123Subdomain(c.StorageClass)) > 0 {
@@ -123,14 +131,19 @@ func (c *Config) Validate() field.ErrorList {
 		if l.Model == "" {
 			errs = append(errs, field.Required(at.Child("model"), "a part of the product's name, such as H100"))
 		}
-		for name, value := range map[string]float64{
-			"minPCIe": l.MinPCIe, "linkGen": float64(l.LinkGen),
-			"linkWidth": float64(l.LinkWidth), "maxCelsius": float64(l.MaxCelsius),
+		for _, f := range []struct {
+			name  string
+			value float64
+		}{
+			{"minPCIe", l.MinPCIe},
+			{"linkGen", float64(l.LinkGen)},
+			{"linkWidth", float64(l.LinkWidth)},
+			{"maxCelsius", float64(l.MaxCelsius)},
 		} {
-			if value < 0 {
+			if f.value < 0 {
 				errs = append(
 					errs,
-					field.Invalid(at.Child(name), value, "must not be less than 0, which asks for nothing"),
+					field.Invalid(at.Child(f.name), f.value, "must not be less than 0, which asks for nothing"),
 				)
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	health "github.com/mlbatch/mlbatch/api/health/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/agent/reading"
 )
 
 // cluster is an API server in memory.
@@ -158,6 +159,9 @@ func (c *cluster) May(_ context.Context, u *User, a Action) (bool, error) {
 func (c *cluster) Take(_ context.Context, _, _, holder string, _ time.Duration) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.lease == "missing" {
+		return false, ErrMissing
+	}
 	if c.lease != "" && c.lease != holder {
 		return false, nil
 	}
@@ -262,8 +266,13 @@ func smiOf(gpus ...string) string {
 }
 
 func diag(test, status string) string {
-	return `{"DCGM GPU Diagnostic": {"test_categories": [{"tests": [{"name": "` + test +
-		`", "results": [{"gpu_id": 0, "status": "` + status + `"}]}]}]}}`
+	all := []string{`{"name": "` + test + `", "results": [{"gpu_id": 0, "status": "` + status + `"}]}`}
+	for _, other := range reading.DeepTests(DefaultConfig().DeepLevel) {
+		if other != test {
+			all = append(all, `{"name": "`+other+`", "results": [{"gpu_id": 0, "status": "Pass"}]}`)
+		}
+	}
+	return `{"DCGM GPU Diagnostic": {"test_categories": [{"tests": [` + strings.Join(all, ",") + `]}]}}`
 }
 
 // sound is an agent on a node with two sound GPUs.

@@ -76,7 +76,7 @@ func (s *Server) Handler() http.Handler {
 	)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/status", s.guarded(s.status))
-	mux.HandleFunc("GET /metrics", s.guarded(s.metrics))
+	mux.HandleFunc("GET "+metricsPath, s.guarded(s.metrics))
 	mux.HandleFunc("POST "+sinkPath, s.guarded(s.sink))
 	for _, name := range CheckNames() {
 		mux.HandleFunc("/"+name, s.guarded(func(w http.ResponseWriter, r *http.Request, u *User) {
@@ -117,6 +117,16 @@ func (s *Server) guarded(next func(http.ResponseWriter, *http.Request, *User)) h
 		if s.Open {
 			unhurried(w)
 			next(w, r, nil)
+			return
+		}
+		if forAll(tokenOf(r)) && r.URL.Path != metricsPath {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(
+				w,
+				"this token is worth something at the API server as well, and a node that was taken over could use "+
+					"it there: show one of kubectl create token ACCOUNT --audience "+Audience,
+				http.StatusUnauthorized,
+			)
 			return
 		}
 		u, err := s.who(r)
@@ -216,6 +226,16 @@ func forAgents(claims []byte) bool {
 	}
 	return json.Unmarshal(claims, &one) == nil && one.Audience == Audience ||
 		json.Unmarshal(claims, &several) == nil && slices.Contains(several.Audiences, Audience)
+}
+
+// metricsPath is what monitors ask for, which show all they ask the same token. For anything else a token has to be made
+// for agents.
+const metricsPath = "/metrics"
+
+// forAll reports whether a token is one of the API server's that is not for agents.
+func forAll(token string) bool {
+	claims, is := claimsOf(token)
+	return is && !forAgents(claims)
 }
 
 // may asks the API server whether a user may do something; what it does not answer is forbidden.

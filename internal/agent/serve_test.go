@@ -2,7 +2,9 @@ package agent
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -75,6 +77,25 @@ func TestWhoAsksHasToProveThatTheyMay(t *testing.T) {
 		if code, text := get(t, h, q.method, q.path, token, ""); code != q.want {
 			t.Errorf("%s: %s %s by %q: %d %s", q.why, q.method, q.path, q.token, code, text)
 		}
+	}
+}
+
+// A token that the API server takes is worth something to who has taken a node over. Monitors have no other; all else asks
+// for one that is for agents.
+func TestTokensOfTheAPIServerAreForMetricsOnly(t *testing.T) {
+	c, x := newCluster(), &tools{}
+	token := "e30." + base64.RawURLEncoding.EncodeToString(
+		[]byte(`{"sub":"p","aud":["https://kubernetes"]}`),
+	) + ".x"
+	c.users = map[string]*User{token: {Name: "p"}}
+	c.rights = map[string]bool{"p get /metrics": true, "p get /dcgm": true}
+	h := (&Server{Agent: New(sound(c, x))}).Handler()
+	if code, text := get(t, h, "GET", "/metrics", token, ""); code != http.StatusOK {
+		t.Errorf("metrics: %d %s", code, text)
+	}
+	if code, text := get(t, h, "GET", "/dcgm", token, ""); code != http.StatusUnauthorized ||
+		!strings.Contains(text, "--audience mlbatch-agent") {
+		t.Errorf("a check: %d %s, want what token to show", code, text)
 	}
 }
 
@@ -381,6 +402,24 @@ func TestALeaseIsHeldForNoLongerThanItIsTaken(t *testing.T) {
 				t.Errorf("taken %t, %v", taken, err)
 			}
 		})
+	}
+}
+
+// The Lease is installed: agents have no right to make one.
+func TestALeaseThatIsMissingIsNotMade(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			t.Errorf("it asks for %s %s", r.Method, r.URL)
+		}
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	defer server.Close()
+	api, err := NewAPI(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if taken, err := api.Take(t.Context(), "n", deepLease, "node-0", time.Hour); taken || !errors.Is(err, ErrMissing) {
+		t.Errorf("taken %t, %v; want that it is missing", taken, err)
 	}
 }
 

@@ -38,3 +38,20 @@ func TestListsNameTests(t *testing.T) {
 		}
 	}
 }
+
+// What others reported, and which scenario shows that it is otherwise here, is on one of two pages, so that whoever finds
+// a report sees whether it has a test.
+func TestScenariosOfReportsAreListed(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(root, "test/scenarios/regressions/*.txt"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d scenarios: %v", len(files), err)
+	}
+	listed := read(t, root, "docs/reported-elsewhere.md") + read(t, root, "docs/from-kueue.md")
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".txt")
+		_, number, _ := strings.Cut(name, "kueue_")
+		if !strings.Contains(listed, "/"+name+".txt") && (number == "" || !strings.Contains(listed, "#"+number)) {
+			t.Errorf("%s is neither in docs/reported-elsewhere.md nor in docs/from-kueue.md", file)
+		}
+	}
+}

@@ -403,7 +403,7 @@ func BenchmarkLook(b *testing.B) {
 				must(err)
 				rows = append(rows, some...)
 			}
-			must(cli.PrintTable(io.Discard, cli.CapacityColumns(false), rows, layout))
+			must(cli.PrintTable(io.Discard, cli.CapacityColumns(false, false), rows, layout))
 			if len(rows) != 4*len(c.locals) {
 				b.Fatal(len(rows))
 			}

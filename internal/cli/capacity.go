@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,8 +41,12 @@ type CapacityRow struct {
 	// GPUsPerPod is what each pod asks for, Pods how many such pods start together, GPUs what they
 	// have all together.
 	GPUsPerPod int64 `json:"gpusPerPod"`
-	Pods       int32 `json:"pods"`
-	GPUs       int64 `json:"gpus"`
+	// PodsPerGang is of how many pods each gang is and Gangs how many of them start, each in one domain of the level that
+	// was asked about; 0 if it was asked about the largest gang.
+	PodsPerGang int32 `json:"podsPerGang,omitempty"`
+	Gangs       int32 `json:"gangs,omitempty"`
+	Pods        int32 `json:"pods"`
+	GPUs        int64 `json:"gpus"`
 	// Borrowed is how many of these GPUs would not be the queue's own.
 	Borrowed int64    `json:"borrowed"`
 	Flavors  []string `json:"flavors,omitempty"`
@@ -77,35 +82,50 @@ type CapacityQuestion struct {
 	PriorityClass string
 	// Sizes are GPUs of a pod.
 	Sizes []int64
+	// Pods are those of a gang, of which as many as start are counted; empty for the largest gang that starts.
+	Pods []int32
 }
 
-// Capacity asks the engine for the largest gangs that start now, of each size. Nothing is
-// submitted; each answer is what would become of such a job at that moment.
+// Capacity asks the engine for the largest gangs that start now, of each size, or for how many of some numbers of pods
+// do. Nothing is submitted; each answer is what would become of such a job at that moment.
 func Capacity(ctx context.Context, plan Planner, q CapacityQuestion) ([]CapacityRow, error) {
-	s := gangs{plan: plan, question: q}
 	var out []CapacityRow
-	most := int64(MostPods)
-	for _, size := range slices.Sorted(slices.Values(q.Sizes)) {
-		limit := int32(max(1, min(MostPods, most/size)))
-		row, err := s.largest(ctx, size, limit)
-		if err != nil {
-			return nil, err
+	numbers := slices.Sorted(slices.Values(q.Pods))
+	if len(numbers) == 0 {
+		numbers = []int32{0}
+	}
+	for _, pods := range numbers {
+		s := gangs{plan: plan, question: q, pods: pods}
+		most := int64(MostPods)
+		for _, size := range slices.Sorted(slices.Values(q.Sizes)) {
+			limit := int32(max(1, min(int64(s.most()), most/size/int64(s.each())))) //nolint:gosec // most() at most
+			row, err := s.largest(ctx, size, limit)
+			if err != nil {
+				return nil, err
+			}
+			if row.Bound != "" { // larger pods have no more GPUs together, with one pod to be sure
+				most = min(most, row.GPUs+size*int64(s.each()))
+			}
+			out = append(out, row)
 		}
-		if row.Bound != "" { // larger pods have no more GPUs together, with one pod to be sure
-			most = min(most, row.GPUs+size)
-		}
-		out = append(out, row)
 	}
 	return out, nil
 }
 
-// gangs are asked for one by one.
+// gangs are asked for one by one: of so many pods each or, if that is 0, one of as many pods as start.
 type gangs struct {
 	plan     Planner
 	question CapacityQuestion
+	pods     int32
 }
 
-// largest finds how many pods start, at most limit.
+// each is how many pods come at a time.
+func (s *gangs) each() int32 { return max(1, s.pods) }
+
+// most is how many times so many are tried.
+func (s *gangs) most() int32 { return max(1, MostPods/s.each()) }
+
+// largest finds how many gangs start or, of one, how many pods, at most limit.
 func (s *gangs) largest(ctx context.Context, size int64, limit int32) (CapacityRow, error) {
 	row := CapacityRow{
 		Namespace:    s.question.Namespace,
@@ -127,7 +147,7 @@ func (s *gangs) largest(ctx context.Context, size int64, limit int32) (CapacityR
 		}
 		return nil
 	}
-	if limit < MostPods { // smaller pods say so
+	if limit < s.most() { // smaller pods say so
 		if err := try(limit); err != nil {
 			return row, err
 		}
@@ -142,15 +162,18 @@ func (s *gangs) largest(ctx context.Context, size int64, limit int32) (CapacityR
 			return row, err
 		}
 	}
-	if starts == limit && limit < MostPods { // the limit was a guess
+	if starts == limit && limit < s.most() { // the limit was a guess
 		if err := try(limit + 1); err != nil {
 			return row, err
 		}
 		if starts > limit {
-			return s.largest(ctx, size, MostPods)
+			return s.largest(ctx, size, s.most())
 		}
 	}
-	row.Pods, row.GPUs = starts, int64(starts)*size
+	row.Pods, row.GPUs = starts*s.each(), int64(starts*s.each())*size
+	if s.pods > 0 {
+		row.PodsPerGang, row.Gangs = s.pods, starts
+	}
 	row.starts(best, s.resource())
 	row.bound(worse)
 	return row, nil
@@ -158,12 +181,20 @@ func (s *gangs) largest(ctx context.Context, size int64, limit int32) (CapacityR
 
 func (s *gangs) resource() string { return cmp.Or(s.question.Resource, core.GPU) }
 
-// ask asks what would become of so many pods.
+// ask asks what would become of so many gangs or, of one, of so many pods. Several gangs are asked about as one that is
+// cut into runs of the pods of each, every one of them in one domain.
 func (s *gangs) ask(ctx context.Context, size int64, n int32) (*visibility.WorkloadPlanStatus, error) {
 	amount := *resource.NewQuantity(size, resource.DecimalSI)
 	list := corev1.ResourceList{corev1.ResourceName(s.resource()): amount}
 	var near metav1.ObjectMeta
-	if s.question.Level != "" {
+	n *= s.each()
+	switch {
+	case s.question.Level != "" && s.pods > 0:
+		near.Annotations = map[string]string{
+			kueue.PodSetSliceRequiredTopologyAnnotation: s.question.Level,
+			kueue.PodSetSliceSizeAnnotation:             strconv.Itoa(int(s.pods)),
+		}
+	case s.question.Level != "":
 		near.Annotations = map[string]string{kueue.PodSetRequiredTopologyAnnotation: s.question.Level}
 	}
 	said, err := s.plan.Plan(ctx, s.question.Namespace, visibility.WorkloadPlanSpec{
@@ -245,7 +276,8 @@ func (r *CapacityRow) bound(is *visibility.WorkloadPlanStatus) {
 		r.Bound = BoundQuota
 	case core.TopologyPlacementFailed:
 		r.Bound = BoundNodes
-		if n := x.Nodes; n != nil && n.Free != nil && n.Free.Value()-r.GPUs >= r.GPUsPerPod {
+		each := r.GPUsPerPod * int64(max(1, r.PodsPerGang))
+		if n := x.Nodes; n != nil && n.Free != nil && n.Free.Value()-r.GPUs >= each {
 			r.Bound = BoundFragmentation // what the gang leaves is enough, and not on one node
 		}
 	default:
@@ -298,8 +330,8 @@ func CapacityQueues(
 	return out, nil
 }
 
-// CapacityColumns are those of a list of gangs.
-func CapacityColumns(local bool) []Column[CapacityRow] { //nolint:revive // what queues are called
+// CapacityColumns are those of a list of gangs; counted says that it has how many of some numbers of pods start.
+func CapacityColumns(local, counted bool) []Column[CapacityRow] { //nolint:revive // what queues are called
 	number := func(title string, rank int, of func(CapacityRow) int64) Column[CapacityRow] {
 		return NumberColumn(Column[CapacityRow]{Title: title, Rank: rank}, of)
 	}
@@ -307,15 +339,25 @@ func CapacityColumns(local bool) []Column[CapacityRow] { //nolint:revive // what
 	if local {
 		name.Text = func(r CapacityRow) string { return r.LocalQueue }
 	}
-	return []Column[CapacityRow]{
+	var gang []Column[CapacityRow]
+	pods := 0
+	if counted {
+		pods = 6 // they follow from the gangs
+		gang = []Column[CapacityRow]{
+			number("PODS EACH", 0, func(r CapacityRow) int64 { return int64(r.PodsPerGang) }),
+			number("GANGS NOW", 0, func(r CapacityRow) int64 { return int64(r.Gangs) }),
+		}
+	}
+	return slices.Concat([]Column[CapacityRow]{
 		name,
 		number("GPUS EACH", 0, func(r CapacityRow) int64 { return r.GPUsPerPod }),
-		number("PODS NOW", 0, func(r CapacityRow) int64 { return int64(r.Pods) }),
+	}, gang, []Column[CapacityRow]{
+		number("PODS NOW", pods, func(r CapacityRow) int64 { return int64(r.Pods) }),
 		number("GPUS", 2, func(r CapacityRow) int64 { return r.GPUs }),
 		number("BORROWED", 5, func(r CapacityRow) int64 { return r.Borrowed }),
 		number("NODES", 3, func(r CapacityRow) int64 { return int64(r.Nodes) }),
 		{Title: "FLAVOR", Rank: 4, Text: func(r CapacityRow) string { return strings.Join(r.Flavors, ",") }},
 		{Title: "BOUND BY", Text: func(r CapacityRow) string { return r.Bound }},
 		{Title: "WHY NOT MORE", Rank: 1, Text: func(r CapacityRow) string { return r.Why }},
-	}
+	})
 }

@@ -24,6 +24,8 @@ type shelf struct {
 	asked      int
 	// ending: they are being stopped as it is, and none is stopped for it.
 	ending bool
+	// apart: the gangs that were asked about had to be, each of so many pods, in one domain of a level.
+	apart map[string]bool
 }
 
 // Plan is what a controller would say.
@@ -33,6 +35,12 @@ func (s *shelf) Plan(
 	spec visibility.WorkloadPlanSpec,
 ) (*visibility.WorkloadPlan, error) {
 	s.asked++
+	if notes := spec.PodSets[0].Template.Annotations; len(notes) > 0 {
+		if s.apart == nil {
+			s.apart = map[string]bool{}
+		}
+		s.apart[fmt.Sprint(notes)] = true
+	}
 	gpus := spec.PodSets[0].Template.Spec.Containers[0].Resources.Limits[core.GPU]
 	size, n := gpus.Value(), int64(spec.PodSets[0].Count)
 	places, free, largest, nodes := int64(0), int64(0), int64(0), []visibility.PlannedNode(nil)
@@ -97,12 +105,12 @@ func TestCapacity(t *testing.T) {
 		pods  []int32
 		bound string // of the largest pods
 	}{
-		"quota":         {"of 20", shelf{[]int64{8, 8, 8}, 20, much, 0, false}, []int32{20, 10, 5, 2}, cli.BoundQuota},
-		"nodes":         {"of 24", shelf{[]int64{8, 8, 8}, 100, much, 0, false}, []int32{24, 12, 6, 3}, cli.BoundNodes},
-		"fragmentation": {"9 are free, 3 on a node at most", shelf{[]int64{3, 3, 3}, 100, much, 0, false}, []int32{9, 3, 0, 0}, cli.BoundFragmentation},
-		"preemption":    {"more starts only when others stop", shelf{[]int64{8, 8, 8}, 100, 9, 0, false}, []int32{9, 4, 2, 1}, cli.BoundPreemption},
-		"nothing":       {"nothing starts", shelf{[]int64{0}, 100, much, 0, false}, []int32{0, 0, 0, 0}, cli.BoundNodes},
-		"large":         {"a thousand nodes", shelf{manyNodes(1000), 7777, much, 0, false}, []int32{4096, 3888, 1944, 972}, cli.BoundQuota},
+		"quota":         {"of 20", shelf{[]int64{8, 8, 8}, 20, much, 0, false, nil}, []int32{20, 10, 5, 2}, cli.BoundQuota},
+		"nodes":         {"of 24", shelf{[]int64{8, 8, 8}, 100, much, 0, false, nil}, []int32{24, 12, 6, 3}, cli.BoundNodes},
+		"fragmentation": {"9 are free, 3 on a node at most", shelf{[]int64{3, 3, 3}, 100, much, 0, false, nil}, []int32{9, 3, 0, 0}, cli.BoundFragmentation},
+		"preemption":    {"more starts only when others stop", shelf{[]int64{8, 8, 8}, 100, 9, 0, false, nil}, []int32{9, 4, 2, 1}, cli.BoundPreemption},
+		"nothing":       {"nothing starts", shelf{[]int64{0}, 100, much, 0, false, nil}, []int32{0, 0, 0, 0}, cli.BoundNodes},
+		"large":         {"a thousand nodes", shelf{manyNodes(1000), 7777, much, 0, false, nil}, []int32{4096, 3888, 1944, 972}, cli.BoundQuota},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rows, err := cli.Capacity(t.Context(), &tc.s, question(8, 1, 2, 4))
@@ -144,6 +152,45 @@ func TestCapacityAfterStops(t *testing.T) {
 	}
 }
 
+// TestCapacityCountsGangs: of some numbers of pods as many gangs as start are counted, each in one domain of a level if one
+// is given; one gang more does not start.
+func TestCapacityCountsGangs(t *testing.T) {
+	const much = 1 << 40
+	for name, tc := range map[string]struct {
+		why   string
+		s     shelf
+		gangs []int32 // of 1, 2 and 5 pods, of 1 and of 4 GPUs each
+		bound string  // of the last
+	}{
+		"quota":   {"of 20", shelf{free: []int64{8, 8, 8}, quota: 20, own: much}, []int32{20, 5, 10, 2, 4, 1}, cli.BoundQuota},
+		"nodes":   {"of 24", shelf{free: []int64{8, 8, 8}, quota: 100, own: much}, []int32{24, 6, 12, 3, 4, 1}, cli.BoundNodes},
+		"nothing": {"nothing starts", shelf{free: []int64{0}, quota: 100, own: much}, []int32{0, 0, 0, 0, 0, 0}, cli.BoundNodes},
+		"large":   {"many nodes", shelf{free: manyNodes(1000), quota: 7777, own: much}, []int32{4096, 1944, 2048, 972, 819, 388}, cli.BoundQuota},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := question(4, 1)
+			q.Pods, q.Level = []int32{5, 1, 2}, "rack"
+			rows, err := cli.Capacity(t.Context(), &tc.s, q)
+			if err != nil || len(rows) != len(tc.gangs) {
+				t.Fatalf("%d rows, %v", len(rows), err)
+			}
+			for i, r := range rows {
+				if r.Gangs != tc.gangs[i] || r.Pods != r.Gangs*r.PodsPerGang || r.GPUs != int64(r.Pods)*r.GPUsPerPod {
+					t.Errorf("%s: gangs of %d pods of %d GPUs: %d of %d pods and %d GPUs, want %d",
+						tc.why, r.PodsPerGang, r.GPUsPerPod, r.Gangs, r.Pods, r.GPUs, tc.gangs[i])
+				}
+			}
+			if last := rows[5]; last.Bound != tc.bound {
+				t.Errorf("%s: bound by %q, want %q", tc.why, last.Bound, tc.bound)
+			}
+			want := "map[kueue.x-k8s.io/podset-slice-required-topology:rack kueue.x-k8s.io/podset-slice-size:5]"
+			if len(tc.s.apart) != 3 || !tc.s.apart[want] {
+				t.Errorf("it asked about %v, want %s and the like", tc.s.apart, want)
+			}
+		})
+	}
+}
+
 func manyNodes(n int) []int64 {
 	out := make([]int64, n)
 	for i := range out {
@@ -162,13 +209,22 @@ func TestCapacityTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	counts := question(1, 8)
+	counts.Pods, counts.Level = []int32{1, 2}, "rack"
+	counted, err := cli.Capacity(t.Context(), &shelf{free: []int64{8, 8, 3}, quota: 100, own: 1 << 40}, counts)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, width := range []int{60, 80, 140} {
-		var out bytes.Buffer
-		if err := cli.PrintTable(&out, cli.CapacityColumns(false), rows, cli.Layout{Width: width}); err != nil {
-			t.Fatal(err)
+		for name, rows := range map[string][]cli.CapacityRow{"": rows, "gangs-": counted} {
+			var out bytes.Buffer
+			columns := cli.CapacityColumns(false, name != "")
+			if err := cli.PrintTable(&out, columns, rows, cli.Layout{Width: width}); err != nil {
+				t.Fatal(err)
+			}
+			fits(t, out.String(), width)
+			testkit.Golden(t, filepath.Join("testdata", "capacity", name+strconv.Itoa(width)+".txt"), out.String())
 		}
-		fits(t, out.String(), width)
-		testkit.Golden(t, filepath.Join("testdata", "capacity", strconv.Itoa(width)+".txt"), out.String())
 	}
 }
 

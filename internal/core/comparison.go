@@ -89,6 +89,7 @@ const (
 	SparedAsBenefactor  SpareRule = "EvictedForIt"        // the first one was evicted for it before
 	SparedUnseen        SpareRule = "AdmissionNotYetSeen" // it was admitted only just now
 	SparedByGate        SpareRule = "PreemptionGate"      // a gate of the first one is closed
+	SparedByRuntime     SpareRule = "MinimumRuntime"      // its minimum runtime has not ended
 )
 
 // QuotaUse is a quota of a queue and what is used of it.

@@ -77,6 +77,25 @@ type NodeFacts struct {
 	// let it evict one or another: Evictable many.
 	EvictionInVain bool
 	Evictable      int32
+	// Nearest is the domain that would come nearest then, where one must hold all of its pods; zero otherwise.
+	Nearest NearestDomain
+	// Spared are the running workloads of which it may evict none, by the rules that spare them, where Evictable is 0 and
+	// EvictionInVain; empty if there are too many to look at.
+	Spared []SparedCount
+}
+
+// NearestDomain is the domain of a level that comes nearest to holding pods: it has room for Fit of them and, empty and
+// in service, would have for Usable.
+type NearestDomain struct {
+	Level, Domain string
+	Fit, Usable   int32
+}
+
+// SparedCount is how many running workloads of the own queue of a workload, or of others, a rule spares from it.
+type SparedCount struct {
+	Rule      SpareRule
+	Own       bool
+	Workloads int32
 }
 
 // DownNode is a node that takes no work.
@@ -123,6 +142,10 @@ const (
 	DropSelector  AdviceKind = "DropSelector"  // PodSet without the requirements in Detail
 	RaisePriority AdviceKind = "RaisePriority" // Priority
 	OtherQueue    AdviceKind = "OtherQueue"    // the LocalQueue Queue of its namespace
+	// RequireLevel is to require one domain of Level for the pods of PodSet and of those in Detail, which are together
+	// with it, and not one of Instead; PreferLevel to prefer one of Level, and require none. Keys have to end first, if there are any.
+	RequireLevel AdviceKind = "RequireLevel"
+	PreferLevel  AdviceKind = "PreferLevel"
 	// WaitFor and those below are for others: Keys end, a node comes back, a queue
 	// is resumed.
 	WaitFor      AdviceKind = "WaitFor"
@@ -160,6 +183,9 @@ type Advice struct {
 	Keys     []Key
 	Detail   []string
 	At       time.Time
+	// Level and Instead are labels of nodes; Affinity says that the pods require Instead by their own podAffinity.
+	Level, Instead string
+	Affinity       bool
 	// Preempts is how many others would have to be stopped for it first.
 	Preempts int32
 }

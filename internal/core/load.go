@@ -19,6 +19,8 @@ type Load struct {
 	// Reserved is what reserving workloads count against the quota; Used is what
 	// admitted ones do. What is missing is 0.
 	Reserved, Used map[FlavorResource]Amount
+	// Cut is how much less than promised a ClusterQueue has for now, since nodes are lost. What is missing is 0.
+	Cut map[FlavorResource]Amount
 	// Consumed is what a LocalQueue used in the past, in thousandths of base units,
 	// as of ConsumedAt; that is zero unless its queue goes by past usage.
 	Consumed   Resources
@@ -37,7 +39,7 @@ func (l Load) Equal(o Load) bool {
 		(l.Share == nil) == (o.Share == nil) && (l.Share == nil || l.Share.Equal(*o.Share)) &&
 		l.ConsumedAt.Equal(
 			o.ConsumedAt,
-		) && slices.Equal(l.Consumed, o.Consumed) && maps.Equal(l.Reserved, o.Reserved) && maps.Equal(l.Used, o.Used)
+		) && slices.Equal(l.Consumed, o.Consumed) && maps.Equal(l.Reserved, o.Reserved) && maps.Equal(l.Used, o.Used) && maps.Equal(l.Cut, o.Cut)
 }
 
 // Share is a weighted share in thousandths.

@@ -12,6 +12,10 @@ const HostnameLabel = "kubernetes.io/hostname"
 // the nodes that reach each other's GPU memory over NVLink.
 const CliqueLabel = "nvidia.com/gpu.clique"
 
+// SpareLabel is what nodes are told with that are kept for recovery. No node has it in the API: who may write labels of
+// nodes, or tolerates all taints, gains nothing.
+const SpareLabel = "mlbatch.dev/kept-for-recovery"
+
 // Labels of nodes that say in which region and zone of a provider they are, a zone being in a region.
 const (
 	RegionLabel = "topology.kubernetes.io/region"

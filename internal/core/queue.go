@@ -11,6 +11,8 @@ type Flavor struct {
 	Taints []Taint
 	// Tolerations are given to pods that use the flavor.
 	Tolerations []Toleration
+	// KeepsSpares says that some of its nodes are kept for recovery (SpareLabel).
+	KeepsSpares bool
 	// Topology is how the flavor's nodes are nested; the zero value where nobody says.
 	Topology Topology
 }
@@ -18,7 +20,11 @@ type Flavor struct {
 // Quota is what one flavor offers of one resource.
 type Quota struct {
 	Resource string
-	Nominal  Amount
+	// Nominal is what is admitted by.
+	Nominal Amount
+	// Cut is how much more was promised than Nominal, while nodes are lost. What runs within both together is not
+	// evicted for others.
+	Cut Amount
 	// Borrowing is how much above Nominal may be used; nil means no limit.
 	Borrowing *Amount
 	// Lending is how much of the unused Nominal others may use; nil means all.

@@ -91,10 +91,15 @@ type Reason struct {
 	// Need is what the workload asks of it, Have what it could get now, Limit
 	// the most it could ever get.
 	Need, Have, Limit Amount
+	// Cut is how much less the queue has of it than was promised, since nodes are lost.
+	// TreeCut is how much less all of its tree has.
+	Cut, TreeCut Amount
 	// PodsFit of PodsWanted pods have a place now.
 	PodsFit, PodsWanted int32
 	// Nodes matching the pod's filter, and how many of them are out of service.
 	Nodes, NodesDown int32
+	// NodesKept of the flavor's nodes are kept for recovery, and are not in Nodes.
+	NodesKept int32
 	// NodesRefused of the nodes that match otherwise refused its pods.
 	NodesRefused int32
 	// Level is a label of nodes that its pods require: for NoSuchNode none has it, else it is the one of which one
@@ -147,9 +152,10 @@ func (r Reason) Equal(o Reason) bool {
 func (r Reason) same(o Reason) bool {
 	return r.Code == o.Code && r.Cause == o.Cause && r.Queue == o.Queue && r.Tree == o.Tree &&
 		r.PodSet == o.PodSet && r.Flavor == o.Flavor && r.Resource == o.Resource &&
-		r.Need == o.Need && r.Have == o.Have && r.Limit == o.Limit &&
+		r.Need == o.Need && r.Have == o.Have && r.Limit == o.Limit && r.Cut == o.Cut && r.TreeCut == o.TreeCut &&
 		r.PodsFit == o.PodsFit && r.PodsWanted == o.PodsWanted &&
 		r.Nodes == o.Nodes && r.NodesDown == o.NodesDown && r.NodesRefused == o.NodesRefused &&
+		r.NodesKept == o.NodesKept &&
 		r.Level == o.Level && r.Domain == o.Domain && r.PodsUsable == o.PodsUsable && r.PodsFree == o.PodsFree &&
 		r.AroundLevel == o.AroundLevel && r.Around == o.Around && r.Victims == o.Victims && r.Ahead == o.Ahead && r.Detail == o.Detail
 }

@@ -151,6 +151,38 @@ func (t *Topology) Reversed(r TopologyRequest) (outer, inner string) {
 	return "", ""
 }
 
+// Loosen are pod sets of which one, with those that are loosened with it, has its required level replaced as an advice of
+// kind RequireLevel or PreferLevel says. What it is given stays as it is.
+func Loosen(sets []PodSet, name string, a Advice) []PodSet {
+	with := LoosenedWith(sets, name)
+	sets = slices.Clone(sets)
+	for k := range sets {
+		if sets[k].Name != name && !slices.Contains(with, sets[k].Name) {
+			continue
+		}
+		t := &sets[k].Topology
+		if t.Required = a.Level; a.Kind == PreferLevel {
+			t.Required, t.Preferred, t.AnyLabel = "", a.Level, false
+		}
+	}
+	return sets
+}
+
+// LoosenedWith names the other pod sets of the group of one that require the same level: one domain holds all of them.
+func LoosenedWith(sets []PodSet, name string) []string {
+	i := slices.IndexFunc(sets, func(p PodSet) bool { return p.Name == name })
+	if i < 0 || sets[i].Group == "" {
+		return nil
+	}
+	var out []string
+	for _, p := range sets {
+		if p.Name != name && p.Group == sets[i].Group && p.Topology.Required == sets[i].Topology.Required {
+			out = append(out, p.Name)
+		}
+	}
+	return out
+}
+
 // Key appends a text that is equal for equal requests, and differs for others.
 func (r TopologyRequest) Key(b *strings.Builder) {
 	if r.Empty() {

@@ -1,6 +1,9 @@
 package core
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // Groups of pod sets go from wide to narrow, and what a set requires itself is within them: by a topology in which it is
 // the other way round both levels are named.
@@ -32,6 +35,30 @@ func TestLevelsThatNestTheOtherWayRound(t *testing.T) {
 		for i := range parents {
 			if tc.asks.Parents[i] != parents[i] {
 				t.Errorf("%s: what was read has changed", why)
+			}
+		}
+	}
+}
+
+// Pod sets that are together are loosened together, and named: one domain holds all of them.
+func TestLoosenedTogether(t *testing.T) {
+	require := func(name, group, level string) PodSet {
+		return PodSet{Name: name, Group: group, Topology: TopologyRequest{Required: level}}
+	}
+	sets := []PodSet{
+		require("leader", "g", "rack"), require("workers", "g", "rack"), require("block", "g", "block"),
+		require("other", "h", "rack"), require("alone", "", "rack"), require("too", "", "rack"),
+	}
+	for name, want := range map[string][]string{
+		"leader": {"workers"}, "workers": {"leader"}, "block": nil, "other": nil, "alone": nil, "none": nil,
+	} {
+		with := LoosenedWith(sets, name)
+		if !slices.Equal(with, want) {
+			t.Errorf("%s: with %v, want %v", name, with, want)
+		}
+		for _, p := range Loosen(sets, name, Advice{Kind: RequireLevel, Level: "zone"}) {
+			if is := p.Topology.Required == "zone"; is != (p.Name == name || slices.Contains(want, p.Name)) {
+				t.Errorf("%s: %s is loosened: %v", name, p.Name, is)
 			}
 		}
 	}

@@ -17,6 +17,9 @@ type watches struct{ *Run }
 // tenants do to jobs of theirs what they may.
 type tenants struct{ *Run }
 
+// faults are what fails under jobs, and how they go on.
+type faults struct{ *Run }
+
 // results are what a run comes to.
 type results struct{ *Run }
 
@@ -25,4 +28,5 @@ func (r *Run) nodeLife() nodeLife   { return nodeLife{r} }
 func (r *Run) workloads() workloads { return workloads{r} }
 func (r *Run) watches() watches     { return watches{r} }
 func (r *Run) tenants() tenants     { return tenants{r} }
+func (r *Run) faults() faults       { return faults{r} }
 func (r *Run) results() results     { return results{r} }

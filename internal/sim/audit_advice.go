@@ -207,7 +207,11 @@ func (a *Auditor) heeded(key core.Key, v core.Advice, now time.Time) []core.Even
 	case core.AwaitBackOff:
 		w.NotBefore = now
 		out = append(out, core.WorkloadSet{Workload: w})
-	case core.FewerPods, core.SmallerPods, core.Tolerate, core.DropSelector, core.RaisePriority, core.OtherQueue:
+	case core.FewerPods, core.SmallerPods, core.Tolerate, core.DropSelector, core.RaisePriority, core.OtherQueue,
+		core.RequireLevel, core.PreferLevel:
+		for _, k := range v.Keys {
+			out = append(out, core.WorkloadGone{Key: k})
+		}
 		out = append(out, core.WorkloadGone{Key: key}, core.WorkloadSet{Workload: again(w, v, a.taints(), now)})
 	}
 	return out
@@ -248,6 +252,10 @@ func again(w core.Workload, v core.Advice, taints []core.Taint, now time.Time) c
 	}
 	if v.Kind == core.OtherQueue {
 		w.Queue = v.Queue
+		return w
+	}
+	if v.Level != "" {
+		w.PodSets = core.Loosen(w.PodSets, v.PodSet, v)
 		return w
 	}
 	w.PodSets = slices.Clone(w.PodSets)

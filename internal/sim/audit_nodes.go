@@ -25,7 +25,7 @@ func (a *Auditor) onNodes(w *audited, before *core.Admission) error {
 			if err := a.roomOn(pl.Node, w.told.PodSets[i].Requests); err != nil {
 				return fmt.Errorf("%s: %w", w.told.Key, err)
 			}
-			if err := a.within(w, i, pl); err != nil {
+			if err := a.sharing(w, i, pl); err != nil {
 				return fmt.Errorf("%s: %w", w.told.Key, err)
 			}
 		}
@@ -36,7 +36,13 @@ func (a *Auditor) onNodes(w *audited, before *core.Admission) error {
 			return fmt.Errorf("%s: %w", w.told.Key, err)
 		}
 	}
-	if err := a.together(w); before == nil && err != nil {
+	if before != nil {
+		if err := a.beside(w, before); err != nil {
+			return fmt.Errorf("%s: %w", w.told.Key, err)
+		}
+		return nil
+	}
+	if err := a.together(w); err != nil {
 		return fmt.Errorf("%s: %w", w.told.Key, err)
 	}
 	return nil
@@ -169,8 +175,8 @@ func (a *Auditor) suits(set *core.PodSet, p *core.PodSetAdmission, name string) 
 	return nil
 }
 
-// within checks that the pods of a pod set share a node with no more than their limits admit (P2).
-func (a *Auditor) within(w *audited, set int, at core.Place) error {
+// sharing checks that the pods of a pod set share a node with no more than their limits admit (P2).
+func (a *Auditor) sharing(w *audited, set int, at core.Place) error {
 	for _, l := range w.told.PodSets[set].Limits {
 		if !l.PerNode() {
 			continue

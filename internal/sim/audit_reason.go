@@ -43,6 +43,9 @@ func (a *Auditor) reasonIsTrue(e *cycle.Engine, now time.Time, pick int) error {
 		return nil
 	}
 	key := waiting[pick%len(waiting)]
+	if err := a.avoidanceKeepsNone(key, now); err != nil {
+		return err
+	}
 	why := explained(e, key)
 	b := a.copyFor(key, now)
 	if why.Cause == core.BehindStrict || why.Cause == core.QuotaClaimed {

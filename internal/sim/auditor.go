@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -28,6 +29,8 @@ type Auditor struct {
 	disturbed, outside int
 	moments            int
 	evictions          int
+	// promised is what workloads that wait are promised since the last decision, promisedBefore what they were before it.
+	promised, promisedBefore map[core.Key]core.Admission
 	// relocations are when workloads of a queue were relocated.
 	relocations map[string][]time.Time
 	// now is when the plan was made that is looked at.
@@ -74,6 +77,7 @@ func (a *Auditor) restarted() {
 	a.localQueues, a.namespaces, a.nodes = map[string]core.LocalQueue{}, map[string]core.Namespace{}, map[string]core.Node{}
 	a.workloads, a.reservations, a.spared = map[core.Key]*audited{}, map[core.Key]*reservation{}, map[[2]core.Key]bool{}
 	a.relocations = map[string][]time.Time{}
+	a.promised, a.promisedBefore = nil, nil
 	a.disturbed++
 	a.outside++
 }
@@ -178,6 +182,7 @@ func (a *Auditor) follow(e *cycle.Engine, w *audited) {
 // decided checks a plan, step by step and as a whole.
 func (a *Auditor) decided(e *cycle.Engine, plan core.Plan, now time.Time) error {
 	a.now = now
+	a.promises(e)
 	for _, d := range plan {
 		if err := a.step(d, plan); err != nil {
 			return fmt.Errorf("%w\nin the plan\n%s", err, printPlan(plan))
@@ -225,6 +230,8 @@ func (a *Auditor) admit(d core.Admit) error {
 	if w == nil || w.held != nil && !w.keeps {
 		return fmt.Errorf("P1: %s is admitted, but does not wait", d.Key)
 	}
+	_, promised := a.promisedBefore[d.Key] // then its places were chosen when it was
+	fresh := !w.keeps && !promised
 	if w.keeps {
 		if err := goesOn(w, d); err != nil {
 			return err
@@ -241,7 +248,13 @@ func (a *Auditor) admit(d core.Admit) error {
 		return fmt.Errorf("%s is admitted: %w", d.Key, err)
 	}
 	w.held, w.leaving, w.unseen, w.code = &d.Admission, false, true, ""
-	return a.onNodes(w, nil)
+	if err := a.onNodes(w, nil); err != nil || !fresh {
+		return err
+	}
+	if err := cmp.Or(a.nearest(w), a.avoided(w)); err != nil {
+		return fmt.Errorf("%s: %w", d.Key, err)
+	}
+	return nil
 }
 
 // goesOn checks that an interrupted workload gets what it kept, and that its pods have ended.

@@ -65,6 +65,7 @@ type job struct {
 	workloadState // if the controllers' own rules hold
 	refusalState  // if nodes refuse its pods
 	jobPods       // if pods exist one by one
+	faultState    // if faults happen
 
 	left  time.Duration // work left
 	since int64         // when it began to run, or to wait
@@ -379,12 +380,13 @@ func (r *Run) replaced(j *job, a *core.Admission) bool {
 	r.nodeLife().leaveNodes(j)
 	j.admission = a
 	r.nodeLife().joinNodes(j)
+	r.faults().moved(j)
 	switch {
 	case r.podLife().hasPods():
 		r.podLife().triesAll(j)
 	case j.state == starting:
 		j.gen++
-		r.at(j, doReady, r.span(r.world.Cluster.Start, j))
+		r.at(j, doReady, r.faults().start(j))
 	}
 	r.changed(j)
 	return true
@@ -430,7 +432,7 @@ func (r *Run) sendBack(j *job) {
 // stop has a job's pods go. What it did since the last checkpoint is lost.
 func (r *Run) stop(j *job, s state) {
 	if j.state == running {
-		ran := time.Duration(r.now - j.since)
+		ran := r.faults().ran(j)
 		kept := time.Duration(0)
 		if c := j.spec.Checkpoint; c > 0 {
 			kept = ran - ran%c
@@ -443,7 +445,7 @@ func (r *Run) stop(j *job, s state) {
 	r.enter(j, s)
 	switch {
 	case !r.podLife().hasPods():
-		r.at(j, doStopped, r.span(r.world.Cluster.Stop, j))
+		r.at(j, doStopped, r.faults().end(j, s))
 	case s == stopping:
 		r.queue.push(item{at: r.now + r.span(r.world.Cluster.Write, j), kind: doHalt, job: j})
 	}
@@ -466,6 +468,7 @@ func (r *Run) turn(j *job, k kind) {
 		j.since = r.now
 		r.enter(j, running)
 		r.at(j, doFinish, int64(j.needs(j.left)))
+		r.faults().begins(j)
 		if j.early() > 0 {
 			r.at(j, doEarly, int64(j.spec.EarlyAfter))
 		}
@@ -490,7 +493,7 @@ func (r *Run) turn(j *job, k kind) {
 			j.settled = j.ended // what has succeeded stays where it was
 			r.enter(j, starting)
 			r.changed(j)
-			r.at(j, doReady, r.span(r.world.Cluster.Start, j))
+			r.at(j, doReady, r.faults().start(j))
 		case j.object != nil:
 			r.workloads().podsGone(j)
 		case j.interruption != core.NotInterrupted && r.now < j.keeps:
@@ -515,6 +518,7 @@ func (r *Run) givesBack(j *job) {
 // goesOn takes the places from a job that was interrupted and gets others.
 func (r *Run) goesOn(j *job) {
 	r.nodeLife().leaveNodes(j)
+	j.mode = wholeGang
 	j.admission, j.settled, j.interruption, j.empty = nil, nil, core.NotInterrupted, false
 	j.since = r.now
 }
@@ -522,6 +526,7 @@ func (r *Run) goesOn(j *job) {
 // release takes the admission off a job whose pods are gone.
 func (r *Run) release(j *job) {
 	r.nodeLife().leaveNodes(j)
+	j.mode = wholeGang
 	j.past += endedPods(j.ended)
 	j.admission, j.evicting, j.settled, j.reserved = nil, false, nil, time.Time{}
 	j.checked, j.ended, j.interruption = false, nil, core.NotInterrupted

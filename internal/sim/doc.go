@@ -14,6 +14,7 @@
 //     has that;
 //   - objects.go is what the controllers' own rules make of Workload objects, where
 //     a World has them (package kuberules); lifecycle.go the simpler ones elsewhere;
+//   - faults.go is what fails under jobs, and how they go on; package goodput compares ways to recover;
 //   - meter.go measures, result.go sums up, series.go is what charts show;
 //   - auditor.go and audit_*.go check the promises (docs/promises.md) after every decision;
 //     audit_pods.go counts the pods that exist and trusts no account.

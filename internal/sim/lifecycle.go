@@ -24,7 +24,7 @@ func (r *Run) agreed(j *job) {
 	j.checked = true
 	r.enter(j, starting)
 	r.changed(j)
-	r.at(j, doReady, r.span(r.world.Cluster.Start, j))
+	r.at(j, doReady, r.faults().start(j))
 }
 
 // answer is what an admission check makes of a job that has quota.

@@ -223,7 +223,7 @@ func (r nodeLife) nodeBack(n *node) {
 		}
 		if j.state == starting {
 			j.gen++
-			r.at(j, doReady, r.span(r.world.Cluster.Start, j))
+			r.at(j, doReady, r.faults().start(j))
 		}
 	}
 }

@@ -285,7 +285,7 @@ func (r workloads) follow(j *job) {
 			r.podLife().starts(j)
 			break
 		}
-		r.at(j, doReady, r.span(r.world.Cluster.Start, j))
+		r.at(j, doReady, r.faults().start(j))
 	case !may && (j.state == starting || j.state == running || j.state == resetting):
 		r.stop(j, stopping)
 	}

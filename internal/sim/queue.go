@@ -32,6 +32,10 @@ const (
 	doShorten                 // the controllers see that pod was deleted
 	doCollect                 // the garbage collector deletes the Workload of job
 	doCollectPods             // and its pods
+	doNotice                  // it is noticed that job was stopped by a fault
+	doSignal                  // a fault of node shows
+	doLook                    // the steps of job are looked at
+	doTested                  // the time of a suspect node is over
 )
 
 // idle reports whether an item of this kind cannot by itself keep a run going:
@@ -53,6 +57,7 @@ type item struct {
 	order   core.Decision
 	watched *WatchEvent
 	pod     *pod
+	fault   *Fault
 }
 
 // queue holds items in order of time, then of insertion.

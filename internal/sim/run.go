@@ -27,6 +27,9 @@ type Watch struct {
 	Advised Tally
 	// Log, if not nil, is told what the engine is told.
 	Log Log
+	// Mishear, if not nil, is what the engine is told instead of an event, which the auditor is told as it is: rules of
+	// the engine are broken with it on purpose.
+	Mishear func(core.Event) core.Event
 	// Look, if not nil, is shown the engine after each decision. It may ask and must not
 	// change anything.
 	Look func(*cycle.Engine, time.Time)
@@ -53,6 +56,8 @@ type Run struct {
 	broken          error
 	// cache is what the process knows of pods, if they exist one by one.
 	cache ObjectCache
+	// watchedSince is when the process began that looks at steps.
+	watchedSince int64
 }
 
 // maxRounds bounds how often the engine may decide at one moment: in a cluster
@@ -181,9 +186,13 @@ func (r *Run) decide() {
 	told := r.inbox
 	r.inbox, r.nudged = r.spare, false
 	for _, ev := range told {
-		r.engine.Apply(ev)
+		heard := ev
+		if r.watch.Mishear != nil {
+			heard = r.watch.Mishear(ev)
+		}
+		r.engine.Apply(heard)
 		if r.watch.Log != nil {
-			r.watch.Log.Event(ev)
+			r.watch.Log.Event(heard)
 		}
 		if r.audit != nil {
 			r.fail(r.audit.told(r.engine, ev))
@@ -196,6 +205,7 @@ func (r *Run) decide() {
 	r.decides++
 	if r.cache != nil {
 		r.cache.Decided(plan)
+		r.cache.Holds(r.engine.View().Held())
 	}
 	if r.watch.Log != nil {
 		r.watch.Log.Decided(now, plan)
@@ -293,6 +303,8 @@ func (r *Run) happenToPods(x item) {
 		r.tenants().collects(x.job)
 	case doCollectPods:
 		r.tenants().collectsPods(x.job)
+	case doNotice, doSignal, doLook, doTested:
+		r.faults().happen(x)
 	default:
 	}
 }
@@ -331,6 +343,8 @@ func (r *Run) op(o *Op) {
 		r.cluster.refuseNext = true
 	case o.Act != nil:
 		r.tenants().acts(o.Act)
+	case o.Fault != nil:
+		r.faults().fails(o.Fault)
 	}
 }
 
@@ -366,6 +380,7 @@ func (r *Run) restart() {
 	e.process++ // what the old one was about to be told is lost
 	r.inbox = r.inbox[:0]
 	r.startEngine()
+	r.watchedSince = r.now
 	if r.audit != nil {
 		r.audit.restarted()
 	}

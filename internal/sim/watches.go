@@ -14,6 +14,8 @@ type ObjectCache interface {
 	Show(WatchEvent) []core.Event
 	// Decided takes in a plan before it is written.
 	Decided(core.Plan)
+	// Holds says which nodes the engine holds for workloads that do not start yet.
+	Holds(nodes []string)
 }
 
 // WatchEvent is one object as a watch shows it. Exactly one of the fields is set

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/cycle"
+	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 )
 
 // World is all that a run depends on.
@@ -20,6 +21,8 @@ type World struct {
 	// Objects exist from the start: flavors, cohorts, queues, local queues,
 	// namespaces and nodes.
 	Objects []core.Event
+	// Spares are how many nodes of flavors are kept for recovery, where pods exist one by one. Those say that it is so.
+	Spares map[string]nodehealth.Spares
 	// Jobs sorted by Submit.
 	Jobs []Job
 	// Script is what else happens, sorted by At.
@@ -37,6 +40,8 @@ type World struct {
 	Unit    string
 	Cluster ClusterModel
 	Faults  Faults
+	// Recovery, if not nil, is what becomes of jobs under which something fails (Op.Fault).
+	Recovery *Recovery
 }
 
 // Team is a queue as reports show it.
@@ -96,6 +101,8 @@ type Job struct {
 	// exist one by one.
 	Grace time.Duration
 	Eager bool
+	// Steps, if not nil, are the steps that it tells of; only in worlds with Recovery.
+	Steps *Steps
 }
 
 // Op is one thing that happens to the world. Exactly one of the fields after At
@@ -119,6 +126,8 @@ type Op struct {
 	Refuse bool
 	// Act is a tenant at work.
 	Act *Act
+	// Fault is something that fails on a node; only in worlds with Recovery.
+	Fault *Fault
 }
 
 // JobEdit is an edit of a job.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -83,11 +84,12 @@ func EndAttempt(a *history.Attempt, at time.Time, category core.Category, reason
 	account(a, at)
 }
 
-// NoteCheckpoint says of an attempt that ended by then what its job says of its last checkpoint. One before the
-// attempt began, or of the future, saves nothing of it.
+// NoteCheckpoint says of an attempt that ended by then what its job, or a pod of it, says of its last checkpoint. One
+// before the attempt began, or of the future, saves nothing of it; of several the last one counts.
 func NoteCheckpoint(a *history.Attempt, job metav1.Object, now time.Time) {
 	t := readMoment(job.GetAnnotations()[history.CheckpointAnnotation])
-	if t == nil || a.End == nil || !t.After(a.Start.Time) || t.After(now) {
+	if t == nil || a.End == nil || !t.After(a.Start.Time) || t.After(now) ||
+		a.Checkpoint != nil && !t.After(a.Checkpoint.Time) {
 		return
 	}
 	a.Checkpoint = t
@@ -147,10 +149,71 @@ func gpuSeconds(gpus int64, d time.Duration) int64 {
 	return int64(core.Amount(max(gpus, 0)).Mul(int64(max(d, 0) / time.Second)))
 }
 
-// AddAttempt adds one that ended. Those that there is no room for any more are summed up.
+// AddAttempt adds one that ended. Those that there is no room for any more are summed up, and pods that one fault takes one
+// by one, while others run on, are told of as one.
 func AddAttempt(all history.Attempts, a history.Attempt) history.Attempts {
-	all.Attempts = append(slices.Clone(all.Attempts), a)
+	all.Attempts = slices.Clone(all.Attempts)
+	for i := len(all.Attempts) - 1; i >= 0 && all.Attempts[i].ReplacedPods > 0; i-- {
+		if sameFault(&all.Attempts[i], &a) {
+			all.Attempts[i] = together(all.Attempts[i], a)
+			return all
+		}
+	}
+	all.Attempts = append(all.Attempts, a)
 	return shortenAttempts(all)
+}
+
+// oneFault is within what time disruptions of pods that are replaced one by one are one: a rack or a switch that fails
+// takes its nodes in no one moment. It is counted from the first, so that what flaps for ever is not one.
+const oneFault = time.Minute
+
+// sameFault reports whether pods that were replaced were taken by what took others before.
+func sameFault(first, a *history.Attempt) bool {
+	if a.ReplacedPods == 0 || a.End == nil || first.End == nil || a.Category != first.Category {
+		return false
+	}
+	after := a.End.Sub(first.End.Time)
+	one, another := failure(first), failure(a)
+	return after >= 0 && after <= oneFault && one.Disrupts() && another.Disrupts()
+}
+
+// together are pods that were replaced and others that the same fault took: it ended when it first did, and as that says.
+// It began so long before that its GPUs have the GPU seconds of both.
+func together(first, a history.Attempt) history.Attempt {
+	out := *first.DeepCopy()
+	out.ReplacedPods = min(first.ReplacedPods, 1<<30) + min(a.ReplacedPods, 1<<30-1)
+	out.GPUs = add(first.GPUs, a.GPUs)
+	out.Start = metav1.NewTime(minTime(first.Start.Time, a.Start.Time))
+	if out.GPUs > 0 {
+		ran := time.Duration(add(first.GPUSeconds, a.GPUSeconds)/out.GPUs) * time.Second
+		out.Start = metav1.NewTime(first.End.Add(-ran))
+	}
+	if out.Ready == nil || a.Ready != nil && a.Ready.Before(out.Ready) {
+		out.Ready = a.Ready
+	}
+	if out.Checkpoint == nil || a.Checkpoint != nil && out.Checkpoint.Before(a.Checkpoint) {
+		out.Checkpoint = a.Checkpoint
+	}
+	nodes := union(first.Nodes, a.Nodes)
+	twice := len(first.Nodes) + len(a.Nodes) - len(nodes)
+	out.NodeCount = min(first.NodeCount, 1<<30) + min(a.NodeCount, 1<<30-1) - int32(twice) //nolint:gosec // a few
+	out.Nodes, out.FailedNodes = SomeNodes(nodes), SomeNodes(union(first.FailedNodes, a.FailedNodes))
+	if out.Message != "" {
+		out.Message = convert.Cut(ReplacedText(out.ReplacedPods, out.FailedNodes), history.MaxAttemptMessage)
+	}
+	account(&out, first.End.Time)
+	return out
+}
+
+// ReplacedText says that pods leave nodes while others run on.
+func ReplacedText(pods int32, nodes []string) string {
+	return strconv.Itoa(int(pods)) + " of its pods get other nodes in place of " + strings.Join(nodes, ", ")
+}
+
+func union(a, b []string) []string {
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 func shortenAttempts(all history.Attempts) history.Attempts {
@@ -402,14 +465,8 @@ func EvidenceOf(pod *corev1.Pod, node core.NodeTrouble) core.Evidence {
 
 // unhealthyDevice reports whether the kubelet says of a device of a pod that it failed (KEP-4680).
 func unhealthyDevice(pod *corev1.Pod) bool {
-	for i := range pod.Status.ContainerStatuses {
-		for _, s := range pod.Status.ContainerStatuses[i].AllocatedResourcesStatus {
-			for _, r := range s.Resources {
-				if r.Health == corev1.ResourceHealthStatusUnhealthy {
-					return true
-				}
-			}
-		}
+	for range convert.UnhealthyDevices(pod) {
+		return true
 	}
 	return false
 }
@@ -476,6 +533,12 @@ func FailPods(
 ) {
 	e := EvidenceOf(pod, node)
 	Adopt(a, pod, rank)
+	if started := StartedAt(pod); a.Ready == nil && !started.IsZero() {
+		a.Ready = new(a.Start) // it may run on from before
+		if started.After(a.Start.Time) {
+			a.Ready = new(metav1.NewTime(started))
+		}
+	}
 	EndAttempt(a, at, core.CategoryOf(e), reasonOf(e), message)
 }
 

@@ -27,6 +27,8 @@ type ClusterQueue struct {
 	State   QueueState
 	// Reason is why it is in that state, as its condition Active has it.
 	Reason string
+	// Short is the reason of its condition convert.CapacityShort; "" if what was promised to it is healthy.
+	Short string
 	// Flavors are its quotas, in the order of the spec.
 	Flavors []core.FlavorQuotas
 	core.Load

@@ -81,19 +81,27 @@ func SharesOf(q *ClusterQueue, lending func(core.FlavorResource) Lending) []Shar
 
 // SortShares sorts by flavor, GPUs before other resources.
 func SortShares(shares []Share) {
-	other := func(s Share) int {
-		if IsGPU(s.Resource) {
+	slices.SortStableFunc(shares, func(a, b Share) int {
+		return gpusFirst(
+			core.FlavorResource{Flavor: a.Flavor, Resource: a.Resource},
+			core.FlavorResource{Flavor: b.Flavor, Resource: b.Resource},
+		)
+	})
+}
+
+// gpusFirst compares resources of flavors: by flavor, GPUs before other resources.
+func gpusFirst(a, b core.FlavorResource) int {
+	other := func(resource string) int {
+		if IsGPU(resource) {
 			return 0
 		}
 		return 1
 	}
-	slices.SortStableFunc(shares, func(a, b Share) int {
-		return cmp.Or(
-			cmp.Compare(a.Flavor, b.Flavor),
-			cmp.Compare(other(a), other(b)),
-			cmp.Compare(a.Resource, b.Resource),
-		)
-	})
+	return cmp.Or(
+		cmp.Compare(a.Flavor, b.Flavor),
+		cmp.Compare(other(a.Resource), other(b.Resource)),
+		cmp.Compare(a.Resource, b.Resource),
+	)
 }
 
 // MainResource is the resource that is told of if nobody says which: GPUs or, where there are none, the

@@ -60,7 +60,8 @@ func levelFamilies() [][]string {
 }
 
 // DetectLevels are the levels, widest first, that the labels of nodes tell: those of the family that most
-// nodes have; none if no node has any.
+// nodes have; none if no node has any. Cliques of GPUs, which NVLink connects, are parts of a network fabric or, where
+// that tells of parts of a clique, such as its hosts, around these: they stand where the labels of nodes say.
 func DetectLevels(nodes []corev1.Node) []string {
 	var best []string
 	most := 0
@@ -83,7 +84,65 @@ func DetectLevels(nodes []corev1.Node) []string {
 			best, most = levels, found
 		}
 	}
+	if len(best) > 0 && !slices.Contains(best, core.CliqueLabel) {
+		return withCliques(best, nodes)
+	}
 	return best
+}
+
+// withCliques are levels with that of cliques among them, if nodes have any: below each of which no clique leaves a domain.
+// Only a level whose domains each lie in one clique, which has several of them, is narrower.
+func withCliques(levels []string, nodes []corev1.Node) []string {
+	if !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return n.Labels[core.CliqueLabel] != "" }) {
+		return levels
+	}
+	at := len(levels)
+	for ; at > 0; at-- {
+		cliques, domains := map[string]map[string]bool{}, map[string]map[string]bool{}
+		for i := range nodes {
+			clique, has := nodes[i].Labels[core.CliqueLabel]
+			path, is := domainPath(&nodes[i], levels[:at])
+			if has && is {
+				note(cliques, clique, path)
+				note(domains, path, clique)
+			}
+		}
+		if !one(domains) || one(cliques) {
+			break
+		}
+	}
+	return slices.Insert(slices.Clone(levels), at, core.CliqueLabel)
+}
+
+// domainPath names the domain of a node by its values of levels; false if it lacks one.
+func domainPath(n *corev1.Node, levels []string) (path string, is bool) {
+	values := make([]string, 0, len(levels))
+	for _, level := range levels {
+		value, has := n.Labels[level]
+		if !has {
+			return "", false
+		}
+		values = append(values, value)
+	}
+	return strings.Join(values, "\n"), true
+}
+
+// note adds one of the things that go with another.
+func note(in map[string]map[string]bool, of, value string) {
+	if in[of] == nil {
+		in[of] = map[string]bool{}
+	}
+	in[of][value] = true
+}
+
+// one reports whether each goes with one thing.
+func one(in map[string]map[string]bool) bool {
+	for _, values := range in {
+		if len(values) > 1 {
+			return false
+		}
+	}
+	return true
 }
 
 // OddTopology says what of the labels of nodes is probably a mistake: nodes without a level that others have, and

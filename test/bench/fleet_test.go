@@ -50,6 +50,7 @@ func BenchmarkFleet(b *testing.B) {
 			lesser:  func(j *batchv1.Job) { j.Labels[kueue.QueueNameLabel] = borrower },
 			greater: func(*batchv1.Job) {},
 			refused: func(b *testing.B) <-chan struct{} {
+				b.Helper()
 				return refusal(b, bd.watch(b, &kueue.WorkloadList{}, team), func(o runtime.Object) bool {
 					w, is := o.(*kueue.Workload)
 					return is && strings.HasPrefix(w.Name, "job-none") &&
@@ -77,6 +78,7 @@ func BenchmarkFleet(b *testing.B) {
 		w := walk{
 			gang: unqueued("greater"), lesser: unqueued("lesser"), greater: unqueued("greater"),
 			refused: func(b *testing.B) <-chan struct{} {
+				b.Helper()
 				return refusal(b, bd.watch(b, &corev1.PodList{}, bd.namespace), func(o runtime.Object) bool {
 					p, is := o.(*corev1.Pod)
 					return is && p.Labels[batchv1.JobNameLabel] == "none" &&

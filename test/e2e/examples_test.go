@@ -68,7 +68,7 @@ func stages() map[string]staged {
 		}
 	}
 	out := map[string]staged{
-		"mlbatch demo fault --time-scale 1": {
+		"mlbatch demo evict --time-scale 1": {
 			why:    "as slow as the tutorial; the demo has tests",
 			notRun: true,
 		},

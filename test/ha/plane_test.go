@@ -71,9 +71,10 @@ func TestMain(m *testing.M) {
 
 // order is how a controller is to run.
 type order struct {
-	Kubeconfig                string
-	Webhook, Health, Profiles int
-	Drain                     time.Duration
+	Name                             string
+	Kubeconfig                       string
+	Webhook, Views, Health, Profiles int
+	Drain                            time.Duration
 	// Scheduler runs a scheduler instead, which has no webhooks.
 	Scheduler bool
 }
@@ -115,7 +116,8 @@ func serve(text string) error {
 		},
 	)
 	opts.WebhookHost, opts.WebhookPort = "127.0.0.1", o.Webhook
-	opts.MetricsAddress, opts.VisibilityAddress = "", ""
+	opts.MetricsAddress, opts.Replica = "", o.Name
+	opts.VisibilityAddress = fmt.Sprintf("127.0.0.1:%d", o.Views)
 	opts.HealthAddress = fmt.Sprintf("127.0.0.1:%d", o.Health)
 	opts.ProfilesAddress = fmt.Sprintf("127.0.0.1:%d", o.Profiles)
 	opts.Certs.Hosts = append(opts.Certs.Hosts, "127.0.0.1")
@@ -123,13 +125,14 @@ func serve(text string) error {
 	return manager.Run(ctx, opts)
 }
 
-// plane is an API server with mlbatch installed, whose webhooks are behind a balancer.
+// plane is an API server with mlbatch installed, whose webhooks and views are behind a balancer each.
 type plane struct {
 	testing.TB
 	dir      string
 	config   *rest.Config
 	admin    client.Client
 	balancer *balancer
+	views    *balancer
 	begun    int
 }
 
@@ -147,7 +150,11 @@ func newPlane(t testing.TB) *plane {
 			t.Error(err)
 		}
 	})
-	p := &plane{TB: t, dir: t.TempDir(), config: lc.RESTConfig(), balancer: newBalancer(t)}
+	p := &plane{
+		TB: t, dir: t.TempDir(), config: lc.RESTConfig(),
+		balancer: newBalancer(t, func(o order) int { return o.Webhook }),
+		views:    newBalancer(t, func(o order) int { return o.Views }),
+	}
 	p.config.QPS = -1
 	if p.admin, err = client.New(p.config, client.Options{Scheme: scheme.New()}); err != nil {
 		t.Fatal(err)
@@ -159,6 +166,7 @@ func newPlane(t testing.TB) *plane {
 				p.admin,
 				install.Options{
 					WebhookURL:     "https://" + p.balancer.address(),
+					Visibility:     &install.Visibility{Port: int32(p.views.port()), ExternalName: "localhost"},
 					ControllerUser: controllerUser,
 					SchedulerUser:  schedulerUser,
 				},
@@ -197,11 +205,13 @@ func (p *plane) begin() *replica {
 		ended: make(chan struct{}),
 	}
 	r.order = order{
+		Name: r.name,
 		Kubeconfig: filepath.Join(
 			p.dir,
 			r.name+".yaml",
 		),
 		Webhook:  free(p),
+		Views:    free(p),
 		Health:   free(p),
 		Profiles: free(p),
 		Drain:    3 * time.Second,
@@ -265,6 +275,7 @@ func (r *replica) start() {
 	go func() { _ = r.cmd.Wait(); close(r.ended) }() // how it ends is read from its log
 	if !r.order.Scheduler {
 		r.balancer.add(r.order)
+		r.views.add(r.order)
 	}
 	r.Cleanup(func() {
 		r.signal(syscall.SIGKILL)

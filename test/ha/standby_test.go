@@ -16,7 +16,7 @@ func TestOneThatStandsByTriesComponents(t *testing.T) {
 	p := newPlane(t)
 	first := p.begin().ready()
 	p.eventually("the first one decides", func() error { return leads(first) })
-	p.balancer.spare(first.order) // before the API server has a connection to it
+	p.balancer.spare(first.order)
 	second := p.begin().ready()
 	p.eventually("the API server trusts the webhooks", func() error { return p.asked("trusted") })
 	p.furnish(8, 8)

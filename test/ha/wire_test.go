@@ -192,27 +192,31 @@ func (c gatedConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// balancer is what the Service of the webhooks is in a cluster: new connections go to a controller
-// that says that it is ready, as far as that has got about.
+// balancer is what a Service of the controllers is in a cluster: new connections go to one that says that it
+// is ready, as far as that has got about.
 type balancer struct {
 	ln net.Listener
+	// to is the port of a controller that connections go to.
+	to func(order) int
 
 	mu    sync.Mutex
 	all   []order
-	ready map[int]bool // by port of the webhooks
+	ready map[int]bool // by port
 	next  int
+	// open are the connections that there are, with the ports to which they lead.
+	open map[net.Conn]int
 }
 
 // hearsay is how long it takes until it is known that a controller is ready, or is not.
 const hearsay = 200 * time.Millisecond
 
-func newBalancer(t testing.TB) *balancer {
+func newBalancer(t testing.TB, to func(order) int) *balancer {
 	t.Helper()
 	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &balancer{ln: ln, ready: map[int]bool{}}
+	b := &balancer{ln: ln, to: to, ready: map[int]bool{}, open: map[net.Conn]int{}}
 	go b.look(t.Context())
 	go func() {
 		for {
@@ -229,17 +233,25 @@ func newBalancer(t testing.TB) *balancer {
 
 func (b *balancer) address() string { return b.ln.Addr().String() }
 
+func (b *balancer) port() int { return b.ln.Addr().(*net.TCPAddr).Port }
+
 func (b *balancer) add(o order) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.all = append(b.all, o)
 }
 
-// spare sends nothing more to a controller.
+// spare sends nothing more to a controller, by connections either that lead to it already: the API server keeps those
+// by which it asked whether the controller answers.
 func (b *balancer) spare(o order) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.all = slices.DeleteFunc(slices.Clone(b.all), func(other order) bool { return other == o })
+	for c, port := range b.open {
+		if port == b.to(o) {
+			_ = c.Close()
+		}
+	}
 }
 
 func (b *balancer) look(ctx context.Context) {
@@ -257,7 +269,7 @@ func (b *balancer) look(ctx context.Context) {
 		for _, o := range all {
 			is := ready(ctx, o.Health) == nil
 			b.mu.Lock()
-			b.ready[o.Webhook] = is
+			b.ready[b.to(o)] = is
 			b.mu.Unlock()
 		}
 	}
@@ -269,8 +281,8 @@ func (b *balancer) pick() int {
 	defer b.mu.Unlock()
 	for range b.all {
 		b.next++
-		if o := b.all[b.next%len(b.all)]; b.ready[o.Webhook] {
-			return o.Webhook
+		if port := b.to(b.all[b.next%len(b.all)]); b.ready[port] {
+			return port
 		}
 	}
 	return 0
@@ -287,6 +299,18 @@ func (b *balancer) connect(ctx context.Context, from net.Conn) {
 		return
 	}
 	defer func() { _ = to.Close() }()
+	b.mu.Lock()
+	b.open[from] = port
+	spared := !slices.ContainsFunc(b.all, func(o order) bool { return b.to(o) == port }) // meanwhile
+	b.mu.Unlock()
+	if spared {
+		_ = from.Close()
+	}
+	defer func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.open, from)
+	}()
 	var both sync.WaitGroup
 	both.Go(func() { _, _ = io.Copy(to, from); closeWrite(to) })
 	both.Go(func() { _, _ = io.Copy(from, to); closeWrite(from) })

@@ -66,6 +66,10 @@ type Configuration struct {
 
 	// NodeHealth says what is made of signs that nodes are bad. Kueue has no such section.
 	NodeHealth *NodeHealth `json:"nodeHealth,omitempty"`
+
+	// Capacity says what nodes there should be, and what becomes of quotas when too many are lost. Kueue has no such
+	// section.
+	Capacity *Capacity `json:"capacity,omitempty"`
 }
 
 // History says what is kept of jobs that ended.

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // The values of fields that a file leaves out. They are Kueue's, except those
@@ -59,12 +60,20 @@ const (
 	DefaultHistoryPerNamespace = 2048
 	// DefaultKeepNodes is longer than a node takes to start again.
 	DefaultKeepNodes = 5 * time.Minute
+	// DefaultMaxStopNotice is enough for most checkpoints, and what waits for the nodes waits no longer than that.
+	DefaultMaxStopNotice = time.Minute
 	// DefaultReturnAfter is longer than a signal takes to flap; DefaultReturnAfterAtMost leaves a node that does so
 	// all day out of service for most of it.
 	DefaultReturnAfter       = 5 * time.Minute
 	DefaultReturnAfterAtMost = 4 * time.Hour
 	// DefaultMaxNewPercent is more than nodes fail at once, and less than a fault of what watches them hits.
 	DefaultMaxNewPercent = 10
+	// DefaultTestNamespace is that of deep tests, DefaultTestQueue the name of LocalQueue and WorkloadPriorityClass there.
+	DefaultTestNamespace = "mlbatch-tests"
+	DefaultTestQueue     = "deep-tests"
+	// DefaultTestEvery is a week, DefaultTestDeadline longer than the longest diagnosis of DCGM takes.
+	DefaultTestEvery    = 7 * 24 * time.Hour
+	DefaultTestDeadline = 3 * time.Hour
 )
 
 // Default fills in what a file leaves out, in place. ownNamespace is that of
@@ -87,11 +96,23 @@ func Default(c *Configuration, ownNamespace string) {
 	set(&h.AfterEnded, metav1.Duration{Duration: DefaultHistoryAfterEnded})
 	set(&h.PerNamespace, DefaultHistoryPerNamespace)
 	set(&section(&c.Recovery).KeepNodes, metav1.Duration{Duration: DefaultKeepNodes})
+	set(&section(&c.Recovery).MaxStopNotice, metav1.Duration{Duration: DefaultMaxStopNotice})
+	set(&section(&c.Capacity).WhenShort, ShortTell)
 	n := section(&c.NodeHealth)
 	set(&n.Mode, HealthDecide)
 	set(&n.ReturnAfter, metav1.Duration{Duration: DefaultReturnAfter})
 	set(&n.ReturnAfterAtMost, metav1.Duration{Duration: max(DefaultReturnAfterAtMost, n.ReturnAfter.Duration)})
 	set(&n.MaxNewPercent, DefaultMaxNewPercent)
+	if t := n.DeepTest; t != nil {
+		text(&t.Namespace, DefaultTestNamespace)
+		text(&t.Queue, DefaultTestQueue)
+		text(&t.PriorityClass, DefaultTestQueue)
+		set(&t.Every, metav1.Duration{Duration: DefaultTestEvery})
+		set(&t.Deadline, metav1.Duration{Duration: DefaultTestDeadline})
+		set(&t.AfterFault, true)
+		set(&t.OnReturn, true)
+		set(&t.MaxAtOnce, intstr.FromInt32(1))
+	}
 	if c.ManagedJobsNamespaceSelector == nil {
 		c.ManagedJobsNamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
 			Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn,

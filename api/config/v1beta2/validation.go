@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,9 +14,13 @@ import (
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
+
+// MostStopNotice is the longest time that a configuration may let jobs run on that are to be stopped.
+const MostStopNotice = time.Hour
 
 // Validate says what is wrong with a configuration that Default has completed.
 // Whether mlbatch can do what it asks for is not its matter.
@@ -38,7 +43,21 @@ func Validate(c *Configuration) field.ErrorList {
 	errs = append(errs, validateTenants(c.Tenants, field.NewPath("tenants"))...)
 	errs = append(errs, notNegative(field.NewPath("history", "afterEnded"), c.History.AfterEnded)...)
 	errs = append(errs, notNegative(field.NewPath("recovery", "keepNodes"), c.Recovery.KeepNodes)...)
+	if at, d := field.NewPath(
+		"recovery",
+		"maxStopNotice",
+	), c.Recovery.MaxStopNotice.Duration; d < 0 ||
+		d > MostStopNotice {
+		errs = append(
+			errs,
+			field.Invalid(at, d.String(), fmt.Sprintf("must be from 0s, which tells nobody, to %s", MostStopNotice)),
+		)
+	}
 	errs = append(errs, validateNodeHealth(c.NodeHealth, field.NewPath("nodeHealth"))...)
+	errs = append(errs, validateCapacity(c.Capacity, field.NewPath("capacity"))...)
+	if t := c.NodeHealth.DeepTest; t != nil {
+		errs = append(errs, validateDeepTest(t, c, field.NewPath("nodeHealth", "deepTest"))...)
+	}
 	if n := *c.History.PerNamespace; n < leastHistory {
 		errs = append(
 			errs,
@@ -349,7 +368,9 @@ func atLeast(at *field.Path, n *int32, low int32) field.ErrorList {
 }
 
 // Sources and severities of findings on nodes.
-func healthSources() []string    { return []string{"Condition", "Taint", "Label", "Check", "Device"} }
+func healthSources() []string {
+	return []string{"Condition", "Taint", "Label", "Check", "Device", "Hang"}
+}
 func healthSeverities() []string { return []string{"Ignored", "Warned", "Failed", "Fatal"} }
 
 // healthLabel is judged without rules.
@@ -376,6 +397,10 @@ func validateNodeHealth(n *NodeHealth, at *field.Path) field.ErrorList {
 		if !slices.Contains(healthSeverities(), s.Severity) {
 			errs = append(errs, field.NotSupported(at.Child("severity"), s.Severity, healthSeverities()))
 		}
+		if s.Source == "Hang" && (s.Severity == "Failed" || s.Severity == "Fatal") {
+			errs = append(errs, field.Invalid(at.Child("severity"), s.Severity,
+				"must be Ignored or Warned: tenants write the steps of their jobs, and could have nodes taken away"))
+		}
 		if s.Name == "" {
 			errs = append(
 				errs,
@@ -397,7 +422,7 @@ func validateNodeHealth(n *NodeHealth, at *field.Path) field.ErrorList {
 				field.Forbidden(at.Child("resource"), "checks and devices say it themselves: leave it out"),
 			)
 		}
-		if s.Status != "" && (s.Source == "Check" || s.Source == "Device") {
+		if s.Status != "" && slices.Contains([]string{"Check", "Device", "Hang"}, s.Source) {
 			errs = append(
 				errs,
 				field.Forbidden(at.Child("status"), "only conditions, taints and labels have one: leave it out"),
@@ -405,4 +430,76 @@ func validateNodeHealth(n *NodeHealth, at *field.Path) field.ErrorList {
 		}
 	}
 	return errs
+}
+
+// defaultLocalQueue is the LocalQueue of Jobs that name none, where there is one.
+const defaultLocalQueue = "default"
+
+func validateDeepTest(t *DeepTest, c *Configuration, at *field.Path) field.ErrorList {
+	errs := names(at.Child("namespace"), t.Namespace, validation.IsDNS1123Label)
+	errs = append(errs, names(at.Child("queue"), t.Queue, validation.IsDNS1123Subdomain)...)
+	errs = append(errs, names(at.Child("priorityClass"), t.PriorityClass, validation.IsDNS1123Subdomain)...)
+	if t.RuntimeClassName != "" {
+		errs = append(
+			errs,
+			names(at.Child("runtimeClassName"), t.RuntimeClassName, validation.IsDNS1123Subdomain)...)
+	}
+	for i, f := range t.Flavors {
+		errs = append(errs, names(at.Child("flavors").Index(i), f, validation.IsDNS1123Subdomain)...)
+	}
+	if t.Image == "" {
+		errs = append(
+			errs,
+			field.Required(at.Child("image"), "name the image of mlbatch, or one that has your command"),
+		)
+	}
+	if n := t.Namespace; n == *c.Namespace || n == metav1.NamespaceSystem || n == metav1.NamespaceDefault {
+		errs = append(errs, field.Invalid(
+			at.Child("namespace"),
+			n,
+			"must be one of its own, since what passes a test there is believed: docs/node-health.md has one to apply",
+		))
+	}
+	if t.Queue == defaultLocalQueue {
+		errs = append(errs, field.Invalid(at.Child("queue"), t.Queue, "must be another: Jobs that name no queue, as those that "+
+			"test nodes out of service, would be put into it, and wait for ever"))
+	}
+	const shortest = time.Minute
+	if d := t.Every.Duration; d != 0 && d < shortest {
+		errs = append(errs, field.Invalid(at.Child("every"), d.String(), "must be 0s, for never, or 1m or more"))
+	}
+	if d := t.Deadline.Duration; d < shortest {
+		errs = append(errs, field.Invalid(at.Child("deadline"), d.String(), "must be 1m or more"))
+	}
+	if n := t.MaxAtOnce; n.Type == intstr.String {
+		if _, is := Percent(n.StrVal); !is {
+			errs = append(
+				errs,
+				field.Invalid(at.Child("maxAtOnce"), n.StrVal, "must be a number, or a share from 1% to 100%"),
+			)
+		}
+	} else if n.IntVal < 1 {
+		errs = append(
+			errs,
+			field.Invalid(at.Child("maxAtOnce"), n.IntVal, "must be 1 or more; leave deepTest out for no tests"),
+		)
+	}
+	if c.ManageJobsWithoutQueueName && (*t.AfterFault || *t.OnReturn) {
+		errs = append(errs, field.Forbidden(
+			at,
+			"afterFault and onReturn run Jobs without a queue on nodes out of service, which manageJobsWithoutQueueName "+
+				"would hold for ever: set these two to false, or that",
+		))
+	}
+	if i := c.Integrations; i != nil && len(i.Frameworks) > 0 && !slices.Contains(i.Frameworks, "batch/job") {
+		errs = append(errs, field.Forbidden(at, "tests are Jobs: add batch/job to integrations.frameworks"))
+	}
+	return errs
+}
+
+// Percent is the number in a share such as 5%, and false if it is none from 1 to 100.
+func Percent(text string) (int, bool) {
+	digits, is := strings.CutSuffix(text, "%")
+	n, err := strconv.Atoi(digits)
+	return n, is && err == nil && n >= 1 && n <= 100
 }

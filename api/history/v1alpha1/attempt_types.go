@@ -51,7 +51,8 @@ type Attempt struct {
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// replacedPods is how many pods were made anew while the others ran on; absent if all ended.
+	// replacedPods is how many pods were made anew while the others ran on; absent if all ended. Those that one fault took
+	// within a minute are one entry, which ended when it took the first.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	ReplacedPods int32 `json:"replacedPods,omitempty"`
@@ -98,7 +99,7 @@ type Attempt struct {
 
 // AttemptSum sums up attempts.
 type AttemptSum struct {
-	// attempts is how many there were, replacements how often only some pods were made anew.
+	// attempts is how many there were, replacements how often only some pods were made anew, however many.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Attempts int32 `json:"attempts,omitempty"`

@@ -38,6 +38,9 @@ const (
 	// WorkloadProgressing: the job states how often it takes a step, and does. Its message says which step and when;
 	// False is that there was none for too long.
 	WorkloadProgressing = "mlbatch.dev/Progressing"
+	// WorkloadStopNotice: the evicted workload asked to be told before it is stopped, and its pods run on until the time
+	// in the message. False is that this is over; the reason says why.
+	WorkloadStopNotice = "mlbatch.dev/StopNotice"
 	// WorkloadFinished: the job ended for good.
 	WorkloadFinished = "Finished"
 )
@@ -68,6 +71,18 @@ const (
 	ReasonNoProgress = "NoProgress"
 	// ReasonRestartDue: it hangs, what there is to know of that is kept, and it is to be restarted.
 	ReasonRestartDue = "RestartDue"
+)
+
+// Reasons of StopNotice.
+const (
+	// ReasonSaving: its pods have time to save what they have done.
+	ReasonSaving = "Saving"
+	// ReasonAcknowledged: a pod of it said that this is done.
+	ReasonAcknowledged = "Acknowledged"
+	// ReasonNoticeOver: the time is over.
+	ReasonNoticeOver = "NoticeOver"
+	// ReasonNothingRuns: none of its pods runs, so that there is nothing to save.
+	ReasonNothingRuns = "NothingRuns"
 )
 
 // Reasons of Admitted.

@@ -156,6 +156,18 @@ const (
 	// StepAnnotation, on a pod, is the last step that it has taken, a number above 0 that grows. The pod writes it, or
 	// whoever watches it.
 	StepAnnotation = "mlbatch.dev/step"
+	// StopNoticeAnnotation, on a job, is how long before it is stopped its pods want to be told so, a duration such as
+	// "60s"; on its Workload it is how long they get, which is no longer than the installation allows.
+	StopNoticeAnnotation = "mlbatch.dev/stop-notice"
+	// StopFileAnnotation, on a pod of such a job, is "true": the webhook of pods adds a volume by which its containers
+	// read when and why they are stopped. The admission writes it.
+	StopFileAnnotation = "mlbatch.dev/stop-file"
+	// StopAtAnnotation and StopReasonAnnotation, on a pod, are when it is stopped at the latest, in RFC 3339, and why.
+	StopAtAnnotation     = "mlbatch.dev/stop-at"
+	StopReasonAnnotation = "mlbatch.dev/stop-reason"
+	// StopAcknowledgedAnnotation, on a pod that was told so, is "true" once its job has saved what it has done: the job
+	// is stopped at once then. The pod writes it, or whoever looks after it.
+	StopAcknowledgedAnnotation = "mlbatch.dev/stop-acknowledged"
 	// SubmittedAtAnnotation on a job and its Workload is when the job was created,
 	// in RFC 3339 with nanoseconds: object metadata has seconds only, and jobs
 	// submitted within one are to start in their order. The webhook sets it.

@@ -129,6 +129,8 @@ type Holder struct {
 	Amount *resource.Quantity `json:"amount,omitempty"`
 	// leaving says that it is being stopped already.
 	Leaving bool `json:"leaving,omitempty"`
+	// stopsAt is when it is stopped at the latest, of one that saves first what it has done.
+	StopsAt *metav1.Time `json:"stopsAt,omitempty"`
 	// promised says that it does not run yet, and that what is kept for it goes to
 	// nobody else.
 	Promised bool `json:"promised,omitempty"`
@@ -179,6 +181,33 @@ type NodeFacts struct {
 	EvictionInVain bool `json:"evictionInVain,omitempty"`
 	// evictable is how many there are if that is in vain; 0 otherwise, or if there are none.
 	Evictable int32 `json:"evictable,omitempty"`
+	// nearest is the domain that would come nearest then to holding all of the pods, where one must.
+	Nearest *NearestDomain `json:"nearest,omitempty"`
+	// spared are the running workloads that hold what is short, by the rules that keep them from being evicted, if none may be.
+	Spared []SparedCount `json:"spared,omitempty"`
+}
+
+// NearestDomain is a domain that comes nearest to holding pods that must be in one.
+type NearestDomain struct {
+	// level is the label of nodes whose value domain is.
+	Level string `json:"level"`
+	// domain is a rack, a block or the like.
+	Domain string `json:"domain"`
+	// fit is for how many of the pods it would have room.
+	Fit int32 `json:"fit"`
+	// usable is for how many it would have room if it were empty and all of its nodes in service.
+	Usable int32 `json:"usable"`
+}
+
+// SparedCount counts running workloads that a rule keeps from being evicted.
+type SparedCount struct {
+	// rule is as in a comparison: Policy, Priority, WithinNominal, BorrowWithinCohort, FairSharing, EvictedForIt,
+	// AdmissionNotYetSeen or MinimumRuntime.
+	Rule string `json:"rule"`
+	// own says that they are of the ClusterQueue in which the workload waits.
+	Own bool `json:"own,omitempty"`
+	// workloads is how many there are.
+	Workloads int32 `json:"workloads"`
 }
 
 // DownNode is a node that takes no work.
@@ -232,7 +261,7 @@ type Lender struct {
 // Advice is one thing that would let a workload start. Which fields are set depends
 // on its kind.
 type Advice struct {
-	// kind is FewerPods, SmallerPods, Tolerate, DropSelector, RaisePriority, OtherQueue,
+	// kind is FewerPods, SmallerPods, Tolerate, DropSelector, RaisePriority, OtherQueue, RequireLevel, PreferLevel,
 	// WaitFor, Uncordon, RepairNode, RemovePods, ResumeQueue, ResumeLocal, OpenGate,
 	// PreemptBorrowing, AllowRelocation, Release, AwaitLeaving, AwaitRuntime, AwaitRelocation or AwaitBackOff.
 	Kind string `json:"kind"`
@@ -256,10 +285,18 @@ type Advice struct {
 	Nodes []string `json:"nodes,omitempty"`
 	// pods to remove from the nodes, as NAMESPACE/NAME, those that the asker may read.
 	Pods []string `json:"pods,omitempty"`
-	// workloads to wait for.
+	// workloads to wait for, before the change helps where there is one.
 	Workloads []WorkloadReference `json:"workloads,omitempty"`
-	// detail lists taints, requirements, a gate or what is wrong with a node.
+	// detail lists taints, requirements, a gate, what is wrong with a node, or the pod sets that are together with podSet
+	// and have to be changed with it.
 	Detail []string `json:"detail,omitempty"`
+	// level of nodes of which one domain should be required (RequireLevel) or preferred (PreferLevel) for the pods, in
+	// place of instead, that of which one must hold them now.
+	Level string `json:"level,omitempty"`
+	// instead is the level that is required now.
+	Instead string `json:"instead,omitempty"`
+	// affinity says that instead is required by the podAffinity of the pods.
+	Affinity bool `json:"affinity,omitempty"`
 	// at is when others have run for their minimum runtime and may be stopped for it.
 	At *metav1.Time `json:"at,omitempty"`
 	// preempts is how many others would be stopped for it.

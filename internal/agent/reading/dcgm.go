@@ -48,26 +48,86 @@ type dcgmResult struct {
 	Info     json.RawMessage `json:"info"`
 }
 
+// DeepTests are names of tests of DCGM without which a deep test has not looked at what may have broken, by its level,
+// where nobody says others.
+func DeepTests(level int) []string {
+	if level < 3 { //nolint:mnd // it begins with that level
+		return []string{"PCIe", "GPU Memory"}
+	}
+	return []string{"PCIe", "GPU Memory", "Diagnostic"}
+}
+
+// Looked is what of some tests was not run, by an answer of `dcgmi diag -j`: left out, or skipped on a GPU.
+func Looked(text []byte, wanted []string) (missing []string) {
+	body, err := dcgmBodyOf(text, 0)
+	if err != nil {
+		return wanted
+	}
+	for _, want := range wanted {
+		ran, skipped := false, false
+		for _, c := range body.Categories {
+			for i := range c.Tests {
+				t := &c.Tests[i]
+				if !contains(testWords(t.Name), words(want)) {
+					continue
+				}
+				for _, status := range t.statuses() {
+					switch status {
+					case "pass", "fail", "warn":
+						ran = true
+					default:
+						skipped = true
+					}
+				}
+			}
+		}
+		if !ran || skipped {
+			missing = append(missing, want)
+		}
+	}
+	return missing
+}
+
+// statuses are what a test says of each device, or of all together.
+func (t *dcgmTest) statuses() []string {
+	if len(t.Results) == 0 {
+		return []string{strings.ToLower(t.Summary.Status)}
+	}
+	var out []string
+	for i := range t.Results {
+		out = append(out, strings.ToLower(t.Results[i].Status))
+	}
+	return out
+}
+
+// dcgmBodyOf is what there is of an answer; the error says that there is none.
+func dcgmBodyOf(text []byte, exit int) (*dcgmBody, error) {
+	start := bytes.IndexByte(text, '{') // before it may stand warnings
+	if start < 0 {
+		return nil, fmt.Errorf("dcgmi ended with code %d and no answer: %s", exit, Readable(string(text), 120))
+	}
+	var r dcgmReport
+	if err := json.NewDecoder(bytes.NewReader(text[start:])).Decode(&r); err != nil {
+		return nil, fmt.Errorf("dcgmi ended with code %d and an answer that cannot be read: %w", exit, err)
+	}
+	switch {
+	case r.Three != nil:
+		return r.Three, nil
+	case r.Four != nil:
+		return r.Four, nil
+	}
+	return nil, fmt.Errorf("dcgmi ended with code %d and an answer of no version that is known", exit)
+}
+
 // DCGM reads the answer of `dcgmi diag -j`. Its exit code says only that some test failed, or that it could not
 // run: what the tests say is in the answer, whatever the code.
 func DCGM(text []byte, exit int, fatal []string) Outcome {
 	if fatal == nil {
 		fatal = FatalTests()
 	}
-	start := bytes.IndexByte(text, '{') // before it may stand warnings
-	if start < 0 {
-		return Unclear(fmt.Sprintf("dcgmi ended with code %d and no answer: %s", exit, Readable(string(text), 120)))
-	}
-	var r dcgmReport
-	if err := json.NewDecoder(bytes.NewReader(text[start:])).Decode(&r); err != nil {
-		return Unclear(fmt.Sprintf("dcgmi ended with code %d and an answer that cannot be read: %v", exit, err))
-	}
-	body := r.Three
-	if body == nil {
-		body = r.Four
-	}
-	if body == nil {
-		return Unclear(fmt.Sprintf("dcgmi ended with code %d and an answer of no version that is known", exit))
+	body, err := dcgmBodyOf(text, exit)
+	if err != nil {
+		return Unclear(err.Error())
 	}
 	var out []Finding
 	ran := false
@@ -186,10 +246,7 @@ func texts(raw json.RawMessage) []string {
 // isFatal reports whether a test that failed is one of those whose failure is fatal, by its name or by the words of
 // what it said: DCGM finds broken NVLinks and ECC errors in tests of other names.
 func isFatal(test, said string, fatal []string) bool {
-	of := words(test)
-	if slices.Equal(of, []string{"memory"}) || slices.Equal(of, []string{"memtest"}) {
-		of = []string{"gpu", "memory"} // what DCGM 4 calls it
-	}
+	of := testWords(test)
 	for _, name := range fatal {
 		want := words(name)
 		if len(want) > 0 && (contains(of, want) || contains(words(said), want)) {
@@ -197,6 +254,15 @@ func isFatal(test, said string, fatal []string) bool {
 		}
 	}
 	return false
+}
+
+// testWords are the words of the name of a test. That of the memory has several names.
+func testWords(test string) []string {
+	of := words(test)
+	if slices.Equal(of, []string{"memory"}) || slices.Equal(of, []string{"memtest"}) {
+		return []string{"gpu", "memory"} // what DCGM 3 calls it
+	}
+	return of
 }
 
 func words(text string) []string {

@@ -92,3 +92,36 @@ func FuzzDCGM(f *testing.F) {
 		}
 	})
 }
+
+// What a deep test left out, on one GPU even, it has not looked at.
+func TestWhatADeepTestLeftOut(t *testing.T) {
+	all := []string{"PCIe", "GPU Memory", "Diagnostic"}
+	of := func(tests ...string) string {
+		return `{"DCGM Diagnostic": {"test_categories": [{"tests": [` + strings.Join(tests, ",") + `]}]}}`
+	}
+	test := func(name string, status ...string) string {
+		var results []string
+		for _, s := range status {
+			results = append(results, `{"entity_group": "GPU", "entity_id": 0, "status": "`+s+`"}`)
+		}
+		return `{"name": "` + name + `", "results": [` + strings.Join(results, ",") + `]}`
+	}
+	for name, c := range map[string]struct {
+		text string
+		want []string
+	}{
+		"all, by the names of DCGM 4": {of(test("pcie", "Pass"), test("memory", "Pass"), test("diagnostic", "Pass")), nil},
+		"all, by those of DCGM 3":     {of(test("PCIe", "Pass"), test("GPU Memory", "Pass"), test("Diagnostic", "Fail")), nil},
+		"one was skipped":             {of(test("pcie", "Pass"), test("memory", "Skip"), test("diagnostic", "Pass")), []string{"GPU Memory"}},
+		"one was skipped on a GPU":    {of(test("pcie", "Pass", "Skip"), test("memory", "Pass"), test("diagnostic", "Pass")), []string{"PCIe"}},
+		"another test of memory":      {of(test("pcie", "Pass"), test("Memory Bandwidth", "Pass"), test("diagnostic", "Pass")), []string{"GPU Memory"}},
+		"of another level":            {of(test("pcie", "Pass"), test("memory", "Pass")), []string{"Diagnostic"}},
+		"no answer":                   {"", all},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Looked([]byte(c.text), all); !slices.Equal(got, c.want) {
+				t.Errorf("it left out %q, want %q", got, c.want)
+			}
+		})
+	}
+}

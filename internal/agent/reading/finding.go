@@ -28,6 +28,8 @@ type Outcome struct {
 	Findings []Finding     `json:"findings,omitempty"`
 	// Deep is true of a run that had the GPUs for itself.
 	Deep bool `json:"deep,omitempty"`
+	// Missing are tests without which such a run has not looked at all that may have broken.
+	Missing []string `json:"missing,omitempty"`
 	// At is when the run ended.
 	At time.Time `json:"at"`
 	// Seconds is how long it was.

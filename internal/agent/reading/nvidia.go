@@ -33,7 +33,9 @@ type GPU struct {
 	Uncorrectable, Correctable           int64
 	RemapPending, RemapFailed, PageWaits bool
 	Slowdown                             []string
-	Watts, Celsius                       float64
+	// Silent says that nothing is told of what slows it down, nor of its temperature.
+	Silent         bool
+	Watts, Celsius float64
 	// Processes that compute on it.
 	Processes int
 }
@@ -270,6 +272,8 @@ func Power(gpus []GPU, limits Limits) []Finding {
 		f := Finding{Device: ok[i].Index, Result: health.Passed}
 		hot := limits.For(ok[i].Model).MaxCelsius
 		switch {
+		case ok[i].Silent:
+			f.Result, f.Message = health.Skipped, "nothing is told of its temperature, and of what slows it down"
 		case len(ok[i].Slowdown) > 0:
 			f.Result, f.Message, f.Value = health.Warned, "hardware slows it down: "+strings.Join(
 				ok[i].Slowdown,
@@ -312,7 +316,7 @@ func Links(gpus []GPU, limits Limits) []Finding {
 		}
 		switch {
 		case g.LinkWidth < 0 || g.LinkGen < 0:
-			f.Result, f.Message = health.Skipped, "nvidia-smi tells nothing of its PCIe link"
+			f.Result, f.Message = health.Skipped, "nothing is told of its PCIe link"
 		case g.LinkWidth < width:
 			f.Result = health.Failed
 			f.Message = fmt.Sprintf("its PCIe link has %d lanes of %d: reseat the GPU", g.LinkWidth, width)

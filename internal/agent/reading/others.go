@@ -56,15 +56,78 @@ func Copies(text []byte, exit int, models []string, limits Limits) Outcome {
 
 // amdGPU is what is read of a GPU in the answer of `amd-smi metric --json`.
 type amdGPU struct {
-	Index json.RawMessage `json:"gpu"`
-	ECC   struct {
-		Uncorrectable json.RawMessage `json:"total_uncorrectable_count"`
-		Old           json.RawMessage `json:"total_uncorrectable"`
-	} `json:"ecc"`
-	PCIe struct {
-		Width     json.RawMessage `json:"width"`
-		WidthMost json.RawMessage `json:"max_width"`
-	} `json:"pcie"`
+	Index       json.RawMessage `json:"gpu"`
+	ECC         amdPart         `json:"ecc"`
+	PCIe        amdPart         `json:"pcie"`
+	Power       amdPart         `json:"power"`
+	Temperature amdPart         `json:"temperature"`
+	Throttle    amdPart         `json:"throttle"`
+}
+
+// amdPart is a part of it. Where a GPU has none, amd-smi says "N/A" instead.
+type amdPart map[string]json.RawMessage
+
+// UnmarshalJSON takes what is no object for nothing.
+func (p *amdPart) UnmarshalJSON(text []byte) error {
+	var m map[string]json.RawMessage
+	if json.Unmarshal(text, &m) == nil {
+		*p = m
+	}
+	return nil
+}
+
+// slowdowns are what of a GPU of AMD makes its hardware slow it down, and whether anything is told of that. That its
+// power is limited under load (ppt) is as it should be.
+func (a *amdGPU) slowdowns() (active []string, told bool) {
+	for _, one := range [][2]string{
+		{"prochot", "another part of the machine is too hot"},
+		{"socket_thermal", "its temperature"},
+		{"vr_thermal", "the temperature of its power supply"},
+		{"hbm_thermal", "the temperature of its memory"},
+	} {
+		said := texts(a.Throttle[one[0]+"_violation_status"])
+		if len(said) != 1 {
+			continue
+		}
+		switch strings.ToUpper(strings.TrimSpace(said[0])) {
+		case "ACTIVE":
+			active, told = append(active, one[1]), true
+		case "NOT ACTIVE":
+			told = true
+		}
+	}
+	return active, told
+}
+
+// generation of a PCIe link by its speed in GT/s, -1 of others.
+func generation(speed json.RawMessage) int {
+	var in struct {
+		Value json.RawMessage `json:"value"`
+	}
+	if json.Unmarshal(speed, &in) == nil && len(in.Value) > 0 {
+		speed = in.Value
+	}
+	if said := texts(speed); len(said) == 1 {
+		if gen, is := map[float64]int{2.5: 1, 5: 2, 8: 3, 16: 4, 32: 5, 64: 6}[number(said[0])]; is {
+			return gen
+		}
+	}
+	return -1
+}
+
+// alike gives GPUs of a server, four or more, the width that the widest of them has: amd-smi does not tell which a link
+// can have.
+func alike(gpus []GPU) {
+	const server = 4
+	widest := -1
+	for i := range gpus {
+		widest = max(widest, gpus[i].LinkWidth)
+	}
+	for i := range gpus {
+		if g := &gpus[i]; len(gpus) >= server && g.LinkWidthMost < 0 {
+			g.LinkWidthMost = widest
+		}
+	}
 }
 
 // AMD reads the answer of `amd-smi metric --json`: a list of GPUs, or an object that holds one. Numbers that it does
@@ -97,19 +160,26 @@ func AMD(text []byte, exit int) ([]GPU, error) {
 			Model:         "AMD",
 			Uncorrectable: -1,
 			Correctable:   -1,
-			LinkGen:       -1,
+			LinkGen:       generation(a.PCIe["speed"]),
 			LinkGenMost:   -1,
-			LinkWidth:     amdNumber(a.PCIe.Width),
-			LinkWidthMost: amdNumber(a.PCIe.WidthMost),
-			Watts:         -1,
-			Celsius:       -1,
+			LinkWidth:     amdNumber(a.PCIe["width"]),
+			LinkWidthMost: amdNumber(a.PCIe["max_width"]),
+			Watts: float64(
+				max(amdNumber(a.Power["socket_power"]), amdNumber(a.Power["current_socket_power"])),
+			),
+			Celsius: float64(amdNumber(a.Temperature["hotspot"])),
 		}
+		slow, told := a.slowdowns()
+		g.Slowdown, g.Silent = slow, !told && g.Celsius < 0
 		if n := amdNumber(a.Index); n >= 0 && n < maxGPUs {
 			g.Index = strconv.Itoa(n)
 		}
-		g.Uncorrectable = int64(max(amdNumber(a.ECC.Uncorrectable), amdNumber(a.ECC.Old)))
+		g.Uncorrectable = int64(
+			max(amdNumber(a.ECC["total_uncorrectable_count"]), amdNumber(a.ECC["total_uncorrectable"])),
+		)
 		out = append(out, g)
 	}
+	alike(out)
 	if exit != 0 {
 		return out, fmt.Errorf("amd-smi ended with code %d", exit)
 	}

@@ -6,11 +6,46 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/internal/cli/admin"
+	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
+
+// Who clears a node is told that it is not used before its test, where it is so.
+func TestClearedNodesThatAwaitATest(t *testing.T) {
+	for name, c := range map[string]struct {
+		health nodehealth.Health
+		want   bool
+	}{
+		"it waits":                        {nodehealth.Health{Untested: noon()}, true},
+		"nothing is remembered":           {nodehealth.Health{}, false},
+		"what is remembered is not fatal": {nodehealth.Health{Parts: []nodehealth.Part{{State: nodehealth.Back}}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, err := convert.HealthText(c.health)
+			if err != nil {
+				t.Fatal(err)
+			}
+			api := cluster(node("a"), &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "mlbatch-system", Name: convert.HealthMemory},
+				Data:       map[string]string{"a": text},
+			})
+			nodes, err := admin.FindNodes(t.Context(), api, []string{"a"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := nodes[0].Clear(t.Context(), api, "ann", "", false, noon()); err != nil {
+				t.Fatal(err)
+			}
+			if got := nodes[0].AwaitsTest(t.Context(), api); got != c.want {
+				t.Errorf("it waits: %t, want %t", got, c.want)
+			}
+		})
+	}
+}
 
 // Whoever clears a node says when, who and why, and takes off a label of mlbatch's; what others set stays, and is told.
 func TestClear(t *testing.T) {
@@ -37,7 +72,7 @@ func TestClear(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			left, err := nodes[0].Clear(t.Context(), c, "ann", "GPU replaced", noon())
+			left, err := nodes[0].Clear(t.Context(), c, "ann", "GPU replaced", false, noon())
 			if err != nil || (left == "") != (tc.left == "") || !strings.Contains(left, tc.left) {
 				t.Errorf("left %q, %v; want %q: %s", left, err, tc.left, tc.why)
 			}
@@ -51,7 +86,7 @@ func TestClear(t *testing.T) {
 			if _, marked := n.Annotations[convert.LabelledAnnotation]; marked != tc.mark {
 				t.Errorf("marked as ours: %v, want %v", marked, tc.mark)
 			}
-			if at := convert.ClearedAt(&n); !at.Equal(noon().Truncate(time.Second)) {
+			if at := convert.ClearedOf(&n).At; !at.Equal(noon().Truncate(time.Second)) {
 				t.Errorf("cleared at %s: %s", at, n.Annotations[convert.ClearedAnnotation])
 			}
 		})

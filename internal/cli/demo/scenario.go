@@ -26,7 +26,7 @@ func Scenarios() []Scenario {
 	return []Scenario{
 		{"queueing", "Alice submits 7 short jobs", queueingStatements(), driveQueueing},
 		{"preemption", "Alice borrows, then bob wants his quota back", preemptionStatements(), drivePreemption},
-		{"fault", "A GPU fails under alice's large job", faultStatements(), driveFault},
+		{"evict", "A GPU fails under alice's large job", faultStatements(), driveFault},
 	}
 }
 

@@ -25,10 +25,7 @@ func byName(a, b metav1.Object) int {
 }
 
 func fromUnstructured(u *unstructured.Unstructured, into any) error {
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, into); err != nil {
-		return fmt.Errorf("read %s %s: %w", u.GetKind(), u.GetName(), err)
-	}
-	return nil
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, into)
 }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

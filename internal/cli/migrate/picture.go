@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -87,12 +88,8 @@ func Take(ctx context.Context, c client.Client, system System, now time.Time) (*
 
 // programs finds what of the system runs, and who holds which lease.
 func (p *Picture) programs(ctx context.Context, c client.Client) error {
-	deployments, err := list(
-		ctx,
-		c,
-		&appsv1.DeploymentList{},
-		func(l *appsv1.DeploymentList) []appsv1.Deployment { return l.Items },
-	)
+	var deployments []appsv1.Deployment
+	err := list(ctx, c, &deployments)
 	if err != nil {
 		return err
 	}
@@ -103,37 +100,14 @@ func (p *Picture) programs(ctx context.Context, c client.Client) error {
 			}
 		}
 	}
-	p.Leases, err = list(
-		ctx,
-		c,
-		&coordinationv1.LeaseList{},
-		func(l *coordinationv1.LeaseList) []coordinationv1.Lease { return l.Items },
-	)
-	return err
+	return list(ctx, c, &p.Leases)
 }
 
 // hooks finds who is called about objects.
 func (p *Picture) hooks(ctx context.Context, c client.Client) error {
-	mutating, err := list(
-		ctx,
-		c,
-		&admissionregistrationv1.MutatingWebhookConfigurationList{},
-		func(l *admissionregistrationv1.MutatingWebhookConfigurationList) []admissionregistrationv1.MutatingWebhookConfiguration {
-			return l.Items
-		},
-	)
-	if err != nil {
-		return err
-	}
-	validating, err := list(
-		ctx,
-		c,
-		&admissionregistrationv1.ValidatingWebhookConfigurationList{},
-		func(l *admissionregistrationv1.ValidatingWebhookConfigurationList) []admissionregistrationv1.ValidatingWebhookConfiguration {
-			return l.Items
-		},
-	)
-	if err != nil {
+	var mutating []admissionregistrationv1.MutatingWebhookConfiguration
+	var validating []admissionregistrationv1.ValidatingWebhookConfiguration
+	if err := errors.Join(list(ctx, c, &mutating), list(ctx, c, &validating)); err != nil {
 		return err
 	}
 	for i := range mutating {
@@ -179,15 +153,8 @@ func (p *Picture) theirs(s *admissionregistrationv1.ServiceReference) bool {
 }
 
 func (p *Picture) definitions(ctx context.Context, c client.Client) error {
-	all, err := list(
-		ctx,
-		c,
-		&apiextensionsv1.CustomResourceDefinitionList{},
-		func(l *apiextensionsv1.CustomResourceDefinitionList) []apiextensionsv1.CustomResourceDefinition {
-			return l.Items
-		},
-	)
-	if err != nil {
+	var all []apiextensionsv1.CustomResourceDefinition
+	if err := list(ctx, c, &all); err != nil {
 		return err
 	}
 	for i := range all {
@@ -279,118 +246,35 @@ func configMapOf(d *appsv1.Deployment, usual string) string {
 // queues reads Kueue's objects.
 func (p *Picture) queues(ctx context.Context, c client.Client) error {
 	return errors.Join(
-		in(
-			ctx,
-			c,
-			p.reads,
-			&p.Flavors,
-			func(o *v1beta1.ResourceFlavor, h *kueue.ResourceFlavor) error { return o.ConvertTo(h) },
-		),
-		in(ctx, c, p.reads, &p.Cohorts, func(o *v1beta1.Cohort, h *kueue.Cohort) error { return o.ConvertTo(h) }),
-		in(
-			ctx,
-			c,
-			p.reads,
-			&p.Queues,
-			func(o *v1beta1.ClusterQueue, h *kueue.ClusterQueue) error { return o.ConvertTo(h) },
-		),
-		in(
-			ctx,
-			c,
-			p.reads,
-			&p.LocalQueues,
-			func(o *v1beta1.LocalQueue, h *kueue.LocalQueue) error { return o.ConvertTo(h) },
-		),
-		in(
-			ctx,
-			c,
-			p.reads,
-			&p.Checks,
-			func(o *v1beta1.AdmissionCheck, h *kueue.AdmissionCheck) error { return o.ConvertTo(h) },
-		),
-		in(
-			ctx,
-			c,
-			p.reads,
-			&p.Topologies,
-			func(o *v1beta1.Topology, h *kueue.Topology) error { return o.ConvertTo(h) },
-		),
-		in(
-			ctx,
-			c,
-			p.reads,
-			&p.MultiKueue,
-			func(o *v1beta1.MultiKueueCluster, h *kueue.MultiKueueCluster) error { return o.ConvertTo(h) },
-		),
-		in(
-			ctx,
-			c,
-			p.reads,
-			&p.Workloads,
-			func(o *v1beta1.Workload, h *kueue.Workload) error { return o.ConvertTo(h) },
-		),
+		in[v1beta1.ResourceFlavor](ctx, c, p.reads, &p.Flavors),
+		in[v1beta1.Cohort](ctx, c, p.reads, &p.Cohorts),
+		in[v1beta1.ClusterQueue](ctx, c, p.reads, &p.Queues),
+		in[v1beta1.LocalQueue](ctx, c, p.reads, &p.LocalQueues),
+		in[v1beta1.AdmissionCheck](ctx, c, p.reads, &p.Checks),
+		in[v1beta1.Topology](ctx, c, p.reads, &p.Topologies),
+		in[v1beta1.MultiKueueCluster](ctx, c, p.reads, &p.MultiKueue),
+		in[v1beta1.Workload](ctx, c, p.reads, &p.Workloads),
 	)
 }
 
 // surroundings reads what else decisions depend on.
 func (p *Picture) surroundings(ctx context.Context, c client.Client) (err error) {
-	read := func(e error) { err = errors.Join(err, e) }
-	var e error
-	p.Nodes, e = list(ctx, c, &corev1.NodeList{}, func(l *corev1.NodeList) []corev1.Node { return l.Items })
-	read(e)
-	p.Namespaces, e = list(
-		ctx,
-		c,
-		&corev1.NamespaceList{},
-		func(l *corev1.NamespaceList) []corev1.Namespace { return l.Items },
+	return errors.Join(
+		list(ctx, c, &p.Nodes),
+		list(ctx, c, &p.Namespaces),
+		list(ctx, c, &p.LimitRanges),
+		list(ctx, c, &p.Runtimes),
+		list(ctx, c, &p.Volumes),
+		list(ctx, c, &p.Pods),
 	)
-	read(e)
-	p.LimitRanges, e = list(
-		ctx,
-		c,
-		&corev1.LimitRangeList{},
-		func(l *corev1.LimitRangeList) []corev1.LimitRange { return l.Items },
-	)
-	read(e)
-	p.Runtimes, e = list(
-		ctx,
-		c,
-		&nodev1.RuntimeClassList{},
-		func(l *nodev1.RuntimeClassList) []nodev1.RuntimeClass { return l.Items },
-	)
-	read(e)
-	p.Volumes, e = list(
-		ctx,
-		c,
-		&corev1.PersistentVolumeList{},
-		func(l *corev1.PersistentVolumeList) []corev1.PersistentVolume { return l.Items },
-	)
-	read(e)
-	p.Pods, e = list(ctx, c, &corev1.PodList{}, func(l *corev1.PodList) []corev1.Pod { return l.Items })
-	read(e)
-	return err
 }
 
 // running reads jobs whose kinds have programs of their own.
 func (p *Picture) running(ctx context.Context, c client.Client) (err error) {
-	if p.Jobs, err = list(
-		ctx,
-		c,
-		&batchv1.JobList{},
-		func(l *batchv1.JobList) []batchv1.Job { return l.Items },
-	); err != nil {
+	if err := list(ctx, c, &p.Jobs); err != nil {
 		return err
 	}
-	p.AppWrappers, err = list(
-		ctx,
-		c,
-		&aw.AppWrapperList{},
-		func(l *aw.AppWrapperList) []aw.AppWrapper { return l.Items },
-	)
-	if unserved(err) {
-		err = nil
-	}
-	if err != nil {
+	if err := list(ctx, c, &p.AppWrappers); err != nil && !unserved(err) {
 		return err
 	}
 	count := func(group, version, kind string, counts func(*unstructured.Unstructured) bool) (n int, err error) {
@@ -469,77 +353,82 @@ func (p *Picture) ancestors(ctx context.Context, c client.Client) error {
 func unserved(err error) bool { return apimeta.IsNoMatchError(err) || apierrors.IsNotFound(err) }
 
 // list reads all objects of a kind.
-func list[L client.ObjectList, T any](
-	ctx context.Context,
-	c client.Client,
-	into L,
-	items func(L) []T,
-) ([]T, error) {
-	if err := c.List(ctx, into); err != nil {
-		return nil, fmt.Errorf(
-			"list %s: %w",
-			strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%T", into), "*"), "List"),
-			err,
-		)
+func list[T any, Object object[T]](ctx context.Context, c client.Client, into *[]T) error {
+	one := Object(new(T))
+	gvk, err := c.GroupVersionKindFor(one)
+	if err != nil {
+		return fmt.Errorf("find the kind of %T: %w", one, err)
 	}
-	return items(into), nil
+	made, err := c.Scheme().New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	if err != nil {
+		return fmt.Errorf("list %T: %w", *new(T), err)
+	}
+	all, is := made.(client.ObjectList)
+	if !is {
+		return fmt.Errorf("%T is no list", made)
+	}
+	if err := c.List(ctx, all); err != nil {
+		return fmt.Errorf("list %T: %w", *new(T), err)
+	}
+	items, is := reflect.TypeAssert[[]T](reflect.ValueOf(all).Elem().FieldByName("Items"))
+	if !is {
+		return fmt.Errorf("%T has other items than %T", all, one)
+	}
+	*into = items
+	return nil
 }
 
 // in reads all objects of one of Kueue's kinds, in the newest version that there is. A kind that
 // this Kueue does not have has none.
-func in[Old, New any](
+func in[Old, New any, Older older[Old, New], Object object[New]](
 	ctx context.Context,
 	c client.Client,
 	version func(kind string) string,
 	into *[]New,
-	convert func(*Old, *New) error,
 ) error {
-	var o Old
-	var n New
-	kind, is := any(&n).(client.Object)
-	if !is {
-		return fmt.Errorf("%T is no object", n)
-	}
-	gvk, err := c.GroupVersionKindFor(kind)
+	gvk, err := c.GroupVersionKindFor(Object(new(New)))
 	if err != nil {
-		return fmt.Errorf("find the kind of %T: %w", n, err)
+		return fmt.Errorf("find the kind of %T: %w", *new(New), err)
 	}
 	old := version(gvk.Kind) != gvk.Version
 	gvk.Version = version(gvk.Kind)
 	l := &unstructured.UnstructuredList{}
 	l.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	all, err := list(
-		ctx,
-		c,
-		l,
-		func(l *unstructured.UnstructuredList) []unstructured.Unstructured { return l.Items },
-	)
-	if err != nil {
+	if err := c.List(ctx, l); err != nil {
 		if unserved(err) {
 			return nil
 		}
 		return fmt.Errorf("list %s: %w", gvk.Kind, err)
 	}
-	for i := range all {
+	for i := range l.Items {
+		var is New
 		if !old {
-			var x New
-			if err := fromUnstructured(&all[i], &x); err != nil {
-				return err
+			err = fromUnstructured(&l.Items[i], &is)
+		} else {
+			var was Old
+			lifted(&l.Items[i])
+			if err = fromUnstructured(&l.Items[i], &was); err == nil {
+				err = Older(&was).ConvertTo(&is)
 			}
-			*into = append(*into, x)
-			continue
 		}
-		x, y := o, n
-		lifted(&all[i])
-		if err := fromUnstructured(&all[i], &x); err != nil {
-			return err
+		if err != nil {
+			return fmt.Errorf("read %s %s: %w", gvk.Kind, l.Items[i].GetName(), err)
 		}
-		if err := convert(&x, &y); err != nil {
-			return fmt.Errorf("read %s %s: %w", gvk.Kind, all[i].GetName(), err)
-		}
-		*into = append(*into, y)
+		*into = append(*into, is)
 	}
 	return nil
+}
+
+// object is an object of the API.
+type object[T any] interface {
+	*T
+	client.Object
+}
+
+// older is one in a version that can be converted to the newest.
+type older[T, Newest any] interface {
+	object[T]
+	ConvertTo(newest *Newest) error
 }
 
 // age is the time since a moment, zero for none.

@@ -259,26 +259,15 @@ func (m *Import) rewrite(ctx context.Context, v *stepView) error {
 		l := &unstructured.UnstructuredList{}
 		l.SetAPIVersion(d.Spec.Group + "/" + storage(d))
 		l.SetKind(d.Spec.Names.ListKind)
-		all, err := list(
-			ctx,
-			m.Client,
-			l,
-			func(l *unstructured.UnstructuredList) []unstructured.Unstructured { return l.Items },
-		)
-		if err != nil {
+		if err := m.Client.List(ctx, l); err != nil {
 			return fmt.Errorf("list %s: %w", d.Name, err)
 		}
-		for i := range all {
-			lifted(&all[i])
-			err := m.Client.Update(ctx, &all[i])
+		for i := range l.Items {
+			o := &l.Items[i]
+			lifted(o)
+			err := m.Client.Update(ctx, o)
 			if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-				return fmt.Errorf(
-					"write %s %s/%s again: %w",
-					d.Spec.Names.Kind,
-					all[i].GetNamespace(),
-					all[i].GetName(),
-					err,
-				)
+				return fmt.Errorf("write %s %s/%s again: %w", d.Spec.Names.Kind, o.GetNamespace(), o.GetName(), err)
 			}
 		}
 		next := d.DeepCopy()

@@ -83,7 +83,6 @@ func (p *Picture) Survey(read ReadPolicy) *Report {
 		{"other-clusters", elsewhere},
 		{"unknown-kinds", strangers},
 		{"unreadable-versions", unreadable},
-		{"topologies", topologies},
 		{"unknown-features", variants},
 		{"goes-on-running", stays},
 		{"appwrapper-settings", wrapperSettings},
@@ -398,27 +397,6 @@ func isKnown(gvk schema.GroupVersionKind) bool {
 		},
 		gvk.GroupKind().String(),
 	)
-}
-
-// topologies finds flavors by whose topology pods are placed.
-func topologies(p *Picture) (out []finding.Finding) {
-	for i := range p.Flavors {
-		if t := p.Flavors[i].Spec.TopologyName; t != nil && *t != "" {
-			out = append(
-				out,
-				found(
-					finding.Warning,
-					"resourceflavor/"+p.Flavors[i].Name,
-					fmt.Sprintf(
-						"names topology %s: mlbatch chooses nodes for whole gangs, and does not go by blocks and racks; annotations podset-*-topology have no effect",
-						*t,
-					),
-					"",
-				),
-			)
-		}
-	}
-	return out
 }
 
 // variants finds what else is other here.

@@ -211,7 +211,6 @@ func TestFindings(t *testing.T) {
 		"an unknown kind that waits": {"it never starts", func(p *Picture) {
 			p.Workloads[1].OwnerReferences[0].APIVersion, p.Workloads[1].OwnerReferences[0].Kind = "sparkoperator.k8s.io/v1beta2", "SparkApplication"
 		}, finding.Warning, "SparkApplication.sparkoperator.k8s.io/v1beta2", "wait and do not start"},
-		"topology": {"no blocks and racks", func(p *Picture) { p.Flavors[0].Spec.TopologyName = new(kueue.TopologyReference("racks")) }, finding.Warning, "resourceflavor/default", "topology racks"},
 		"slices": {"one of several would be kept", func(p *Picture) {
 			p.Workloads[0].Annotations = map[string]string{kueue.WorkloadSliceNameAnnotation: "x"}
 		}, finding.Error, "elastic jobs", "blue/job-running"},

@@ -246,12 +246,18 @@ func (p *Policy) lay(w *sim.World) (added []string) {
 }
 
 // like gives an object what manifests do not say and the controller knew when it was
-// recorded: whether a queue's checks can be answered, and what a local queue had used.
+// recorded: whether a queue's checks can be answered, whether nodes of a flavor are kept for recovery, and what a local
+// queue had used.
 func like(ev, recorded core.Event) core.Event {
 	switch ev := ev.(type) {
 	case core.QueueSet:
 		if was, ok := recorded.(core.QueueSet); ok {
 			ev.Queue.Inactive, ev.Queue.Provisioned = was.Queue.Inactive, was.Queue.Provisioned
+		}
+		return ev
+	case core.FlavorSet:
+		if was, ok := recorded.(core.FlavorSet); ok {
+			ev.Flavor.KeepsSpares = was.Flavor.KeepsSpares
 		}
 		return ev
 	case core.LocalQueueSet:

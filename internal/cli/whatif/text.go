@@ -121,6 +121,7 @@ func (c *Comparison) remarks() (out []string) {
 		{a.TakenBack, "jobs that ended or were deleted while they waited (%d): they go at the same time under every policy"},
 		{a.Carried, "jobs that are older than the recording (%d): their waits count from its beginning"},
 		{a.Endings, "evictions that no queue decided: by hand, by time limits, for lost pods (%d): they are not done again"},
+		{a.Cuts, "quotas that were cut while nodes were out of service (%d times): under every policy, the recorded one too, they are whole"},
 	} {
 		if x.n > 0 {
 			out = append(out, "Assumed: "+fmt.Sprintf(x.text, x.n)+".")

@@ -26,6 +26,8 @@ type Assumed struct {
 	// Endings are evictions that the engine did not decide: by hand, by a time limit, for lost nodes.
 	// They are not done again.
 	Endings int `json:"evictedByOthers"`
+	// Cuts are states of queues and cohorts with quotas that were cut while nodes were out of service. They are whole.
+	Cuts int `json:"cutQuotas"`
 }
 
 // job is one of the past as it is told and as it is simulated.
@@ -46,11 +48,59 @@ type history struct {
 }
 
 func newHistory(p *replay.Past) *history {
-	h := &history{past: p}
+	h := &history{}
+	h.past, h.assumed.Cuts = promised(p)
 	h.findQueues()
 	h.findJobs()
 	h.findWork()
 	return h
+}
+
+// promised is a past in which no quota was ever cut, and how often one was: manifests of a policy say nothing of cuts,
+// and policies are compared by what they promise.
+func promised(p *replay.Past) (*replay.Past, int) {
+	cuts := 0
+	whole := func(ev core.Event) core.Event {
+		switch ev := ev.(type) {
+		case core.QueueSet:
+			groups, cut := uncut(ev.Queue.Groups)
+			ev.Queue.Groups, cuts = groups, cuts+cut
+			return ev
+		case core.CohortSet:
+			groups, cut := uncut(ev.Cohort.Groups)
+			ev.Cohort.Groups, cuts = groups, cuts+cut
+			return ev
+		}
+		return ev
+	}
+	out := *p
+	out.Objects, out.Changes = slices.Clone(p.Objects), slices.Clone(p.Changes)
+	for i, ev := range out.Objects {
+		out.Objects[i] = whole(ev)
+	}
+	for i := range out.Changes {
+		out.Changes[i].Event = whole(out.Changes[i].Event)
+	}
+	return &out, cuts
+}
+
+// uncut are quotas as they were promised, and 1 if any was cut.
+func uncut(groups []core.ResourceGroup) (whole []core.ResourceGroup, cut int) {
+	whole = slices.Clone(groups)
+	for i := range whole {
+		flavors := slices.Clone(whole[i].Flavors)
+		for j := range flavors {
+			quotas := slices.Clone(flavors[j].Quotas)
+			for k := range quotas {
+				if q := &quotas[k]; q.Cut != 0 {
+					cut, q.Nominal, q.Cut = 1, q.Nominal.Add(q.Cut), 0
+				}
+			}
+			flavors[j].Quotas = quotas
+		}
+		whole[i].Flavors = flavors
+	}
+	return whole, cut
 }
 
 // length is from the first cycle to the last.

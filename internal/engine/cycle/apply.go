@@ -30,8 +30,8 @@ func (e *Engine) Apply(ev core.Event) {
 			nodesChanged{freed: true, lost: true},
 		) // with its last node a flavor is decided by quota alone
 	default:
-		trees := e.stabilizer.trees(ev)
-		if e.edit(ev) {
+		trees, health := e.stabilizer.trees(ev), e.stabilizer.followsHealth(ev)
+		if e.edit(ev) && !health {
 			e.stabilizer.edit(ev, trees)
 		}
 	}

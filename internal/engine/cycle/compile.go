@@ -267,6 +267,7 @@ func (s *oracle) Nodes(ask, option int) (quota.Mode, core.Reason) {
 	why := nodeReason(s.group, a.Set, short)
 	why.Flavor = a.Options[option].Flavor
 	s.judge.blameFlavor(&why)
+	s.judge.countKept(&why)
 	return mode, why
 }
 
@@ -305,6 +306,18 @@ func (j *judge) blameFlavor(why *core.Reason) {
 		labels = append(labels, k+"="+f.spec.NodeLabels[k])
 	}
 	why.Detail = strings.Join(labels, ", ")
+}
+
+// countKept says how many of the flavor's nodes are kept for recovery.
+func (j *judge) countKept(why *core.Reason) {
+	if !j.keepsSpares() {
+		return
+	}
+	labels := map[string]string{core.SpareLabel: "true"}
+	if f := j.flavors[why.Flavor]; f != nil {
+		maps.Copy(labels, f.spec.NodeLabels)
+	}
+	why.NodesKept = int32(j.nodes.Count(labels)) //nolint:gosec // nodes fit in 31 bits
 }
 
 // volumesText says where the volumes of pods are; "" if every node reaches them.

@@ -52,7 +52,7 @@ func (q *question) facts(w *workload) Diagnosis {
 			facts.InTheWay = q.nodes.InTheWay(q.short)
 			facts.PodSet, facts.Flavor, facts.Wanted = why.PodSet, why.Flavor, why.PodsWanted
 			if why.Cause.Passes() {
-				facts.Evictable, facts.EvictionInVain = q.reach(w)
+				q.reach(w, why, &facts)
 			}
 			out.Nodes = &facts
 		}
@@ -73,20 +73,21 @@ func (q *question) judgeShort(w *workload, why core.Reason) {
 	q.short = q.shortClass(w, why)
 }
 
-// reach is which running workloads one that lacks nodes may evict, and whether that is in vain; nothing is said where
+// reach says which running workloads one that lacks nodes may evict, and what that is good for; nothing is said where
 // flavors are left to choose.
-func (q *question) reach(w *workload) (workloads int32, inVain bool) {
+func (q *question) reach(w *workload, why core.Reason, facts *core.NodeFacts) {
 	uses, plan := q.asked(w), q.judge.compile(w.group)
 	if !slices.Equal(q.chosen, q.judge.assigned.Chosen) || slices.Contains(q.chosen, -1) {
-		return 0, false
+		return
 	}
 	pairs := make([]quota.FlavorResource, 0, len(uses))
 	for _, u := range uses {
 		pairs = append(pairs, u.Pair)
 	}
 	sets := q.judge.podSets(nil, w.group, plan, q.chosen)
-	n, inVain := q.judge.search.Reach(q.judge.request(w, uses, pairs, sets))
-	return int32(n), inVain //nolint:gosec // bounded there
+	out := q.judge.search.Reach(q.judge.request(w, uses, pairs, sets), w.equivalence.podSet(why.PodSet))
+	facts.Evictable = int32(out.Workloads) //nolint:gosec // bounded there
+	facts.EvictionInVain, facts.Nearest, facts.Spared = out.InVain, out.Nearest, out.Spared
 }
 
 // attempts is what each flavor lacks, alone.

@@ -7,6 +7,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/engine/ledger"
 	"github.com/mlbatch/mlbatch/internal/engine/place"
 	"github.com/mlbatch/mlbatch/internal/engine/preempt"
+	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
 // Interruptions: a gang that loses nodes, and has no other places for the pods that ran there, is stopped as a
@@ -184,16 +185,32 @@ func (rc *recovery) goOn(w *workload, a *core.Admission) {
 
 // placesAgain finds places for all pods of an interrupted workload, of the flavors that it has.
 func (rc *recovery) placesAgain(w *workload) (*core.Admission, bool) {
-	if !rc.hasRoomAgain(w) {
+	if !rc.hasRoomAgain(w) && !rc.keepsThroughCut(w) {
 		return nil, false
 	}
 	defer rc.books.Suppose(&w.Allocation, ledger.Free)()
 	sets := rc.setsOf(w)
+	for i, s := range sets { // in the order of the admission's pod sets, less those without nodes
+		p := w.admission.PodSets[s.Index]
+		sets[i].Class = rc.recoveryClass(w.equivalence, w.equivalence.podSet(p.Name), p.FlavorNames())
+	}
 	spots, _, ok := rc.nodes.Place(place.Request{View: place.Free, Sets: sets})
 	if !ok {
 		return nil, false
 	}
 	return elsewhere(w, sets, spots), true
+}
+
+// keepsThroughCut reports whether a workload that holds something has no room for it only because quotas are cut for now:
+// that takes nothing from what its queue was promised and holds.
+func (rc *recovery) keepsThroughCut(w *workload) bool {
+	pairs := make([]quota.FlavorResource, len(w.Uses))
+	cut := false
+	for i, u := range w.Uses {
+		pairs[i] = u.Pair
+		cut = cut || w.Queue.Root().Cut(u.Pair) > 0
+	}
+	return cut && w.Queue.WithinPromised(core.Current, pairs) && w.Queue.WithinPromised(core.Projected, pairs)
 }
 
 // wouldStart reports whether an interrupted workload, were what it keeps free and it first in its queue, would

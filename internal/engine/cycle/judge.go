@@ -351,6 +351,7 @@ func (j *judge) nodesWhy(g *group, sets []place.Set, short place.Shortage, chose
 	why := nodeReason(g, set, short)
 	why.Flavor = j.nodeFlavor(j.oracle.plan, set, chosen)
 	j.blameFlavor(&why)
+	j.countKept(&why)
 	return why
 }
 

@@ -285,12 +285,42 @@ func (ct *catalog) dropEquivalence(s *equivalence) {
 
 // class is the kind of pod that a pod set becomes with the given flavors.
 func (ct *catalog) class(s *equivalence, set int, flavors []string) *place.Class {
+	return ct.classOn(s, set, flavors, false)
+}
+
+// recoveryClass is class of pods that come back after a fault: they may use the nodes that are kept for that.
+func (ct *catalog) recoveryClass(s *equivalence, set int, flavors []string) *place.Class {
+	return ct.classOn(s, set, flavors, ct.keepsSpares())
+}
+
+// keepsSpares reports whether nodes of some flavor are kept for recovery.
+func (ct *catalog) keepsSpares() bool {
+	for _, f := range ct.flavors { // any, so order does not matter
+		if f.spec.KeepsSpares {
+			return true
+		}
+	}
+	return false
+}
+
+func (ct *catalog) classOn( //nolint:revive // which nodes
+	s *equivalence,
+	set int,
+	flavors []string,
+	spares bool,
+) *place.Class {
 	key := classKey(set, flavors)
+	if spares {
+		key += "|spares"
+	}
 	if c := s.classes[key]; c != nil {
 		return c
 	}
 	is := s.podSets[set].Constraints()
 	is.Filter = ct.filter(s, set, flavors)
+	if !spares {
+		is.Filter = ct.withoutSpares(is.Filter)
+	}
 	var t core.Topology
 	is.Topology, t = is.Topology.For(s.podSets[set].Count).In(ct.topology(flavors))
 	c := ct.nodes.Class(s.podSets[set].Requests, is, t)
@@ -336,6 +366,14 @@ func (ct *catalog) filter(s *equivalence, set int, flavors []string) core.Filter
 		filter.Tolerations = append(filter.Tolerations, f.spec.Tolerations...)
 	}
 	return filter
+}
+
+// withoutSpares leaves out the nodes that are kept for recovery.
+func (ct *catalog) withoutSpares(f core.Filter) core.Filter {
+	if ct.keepsSpares() {
+		f.Must = append(f.Must, core.Requirement{Key: core.SpareLabel, Operator: core.DoesNotExist})
+	}
+	return f
 }
 
 func sortedLabels(m map[string]string) []string {

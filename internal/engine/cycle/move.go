@@ -252,7 +252,7 @@ func (r *rehousing) classOf(v vacancy) *place.Class {
 	flavors, told := p.FlavorNames(), r.told(v.set)
 	s := r.workload.equivalence.podSet(p.Name)
 	if v.near.Equal(r.request(v.set)) {
-		return r.class(r.workload.equivalence, s, flavors)
+		return r.recoveryClass(r.workload.equivalence, s, flavors)
 	}
 	is := told.Constraints()
 	is.Filter, is.Topology = r.filter(r.workload.equivalence, s, flavors), v.near
@@ -317,7 +317,7 @@ func (r *rehousing) holds(classes map[int]*place.Class) (kept, taken []place.Hol
 		}
 		c := classes[i]
 		if c == nil {
-			c = r.class(
+			c = r.recoveryClass(
 				r.workload.equivalence,
 				r.workload.equivalence.podSet(told.Name),
 				r.workload.admission.PodSets[i].FlavorNames(),

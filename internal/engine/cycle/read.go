@@ -22,6 +22,12 @@ func (e *Engine) Load(name string) core.Load {
 	for _, p := range e.forest.PairsOf(q.node) {
 		reserved := q.node.Usage(core.Current, p)
 		out.Reserved[e.forest.Name(p)], out.Used[e.forest.Name(p)] = reserved, reserved.Sub(amountOf(checking, p))
+		if cut := q.node.Cut(p); cut > 0 {
+			if out.Cut == nil {
+				out.Cut = map[core.FlavorResource]core.Amount{}
+			}
+			out.Cut[e.forest.Name(p)] = cut
+		}
 	}
 	for _, g := range q.groups {
 		if g.considered() {

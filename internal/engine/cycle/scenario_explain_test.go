@@ -54,7 +54,17 @@ func printExplanation(out *strings.Builder, x core.Explanation) {
 			fmt.Fprintf(out, "  down: %s (%s)\n", n.Name, n.Why)
 		}
 		if f.EvictionInVain {
-			fmt.Fprintf(out, "  no place even without the %d it may evict\n", f.Evictable)
+			fmt.Fprintf(out, "  no place even without the %d it may evict", f.Evictable)
+			if n := f.Nearest; n.Domain != "" {
+				fmt.Fprintf(out, ": of %s, %s would have room for %d, %d if empty", n.Level, n.Domain, n.Fit, n.Usable)
+			}
+			for _, s := range f.Spared {
+				fmt.Fprintf(out, "; %d spared by %s", s.Workloads, s.Rule)
+				if s.Own {
+					out.WriteString(" in its queue")
+				}
+			}
+			out.WriteString("\n")
 		}
 		for _, o := range f.InTheWay {
 			fmt.Fprintf(out, "  in the way of %d node(s): %s\n", o.Nodes, o.Text)
@@ -80,10 +90,15 @@ func printExplanation(out *strings.Builder, x core.Explanation) {
 
 func printAdvice(a core.Advice) string {
 	words := []string{string(a.Kind)}
-	for _, w := range []string{a.PodSet, a.Flavor, a.Queue, strings.Join(a.Nodes, " "), strings.Join(a.Detail, " ")} {
+	for _, w := range []string{
+		a.PodSet, a.Flavor, a.Queue, strings.Join(a.Nodes, " "), strings.Join(a.Detail, " "), a.Level,
+	} {
 		if w != "" {
 			words = append(words, w)
 		}
+	}
+	if a.Instead != "" {
+		words = append(words, "not", a.Instead)
 	}
 	for _, k := range a.Keys {
 		words = append(words, k.String())

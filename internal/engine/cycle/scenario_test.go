@@ -425,6 +425,9 @@ func (s *script) happens(what string, k core.Key, args []string) error {
 	case "refused":
 		s.engine.Apply(core.Refused{Key: k})
 		return nil
+	case "turnedaway": // nodes refused pods of its first pod set: NODE:MOST,...
+		w.PodSets = slices.Clone(w.PodSets)
+		w.PodSets[0].Filter.Refused = refusals(args[0])
 	default:
 		return fmt.Errorf("unknown word")
 	}

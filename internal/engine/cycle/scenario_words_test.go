@@ -426,17 +426,7 @@ func (s *script) job(key string, args []string) error {
 		case f == "spread":
 			p.Limits = append(p.Limits, core.Limit{Name: "the spread over nodes", Own: true, Count: 1, Most: int32(n)})
 		case f == "refused": // NODE:MOST,...
-			for node, most := range split(v) {
-				m, _ := strconv.Atoi(most)
-				p.Filter.Refused = append(
-					p.Filter.Refused,
-					core.NodeRefusal{Node: node, Most: int32(m), Why: "node(s) had volume node affinity conflict"},
-				)
-			}
-			slices.SortFunc(
-				p.Filter.Refused,
-				func(a, b core.NodeRefusal) int { return strings.Compare(a.Node, b.Node) },
-			)
+			p.Filter.Refused = append(p.Filter.Refused, refusals(v)...)
 		case f == "tolerate":
 			p.Filter.Tolerations = append(p.Filter.Tolerations, toleration(v))
 		default:
@@ -447,4 +437,17 @@ func (s *script) job(key string, args []string) error {
 	s.workloads[k] = w
 	s.tell(w)
 	return nil
+}
+
+// refusals reads NODE:MOST,...
+func refusals(text string) (out []core.NodeRefusal) {
+	for node, most := range split(text) { // sorted below
+		m, _ := strconv.Atoi(most)
+		out = append(
+			out,
+			core.NodeRefusal{Node: node, Most: int32(m), Why: "node(s) had volume node affinity conflict"},
+		)
+	}
+	slices.SortFunc(out, func(a, b core.NodeRefusal) int { return strings.Compare(a.Node, b.Node) })
+	return out
 }

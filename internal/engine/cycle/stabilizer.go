@@ -47,9 +47,6 @@ func (st *stabilizer) trees(ev core.Event) []*quota.Node {
 	}
 	switch ev := ev.(type) {
 	case core.QueueSet:
-		if st.followsHealth(&ev.Queue) {
-			return nil
-		}
 		if q := st.queues[ev.Queue.Name]; q != nil && q.spec != nil || ev.Queue.Cohort != "" {
 			return []*quota.Node{st.queueNamed(ev.Queue.Name).node}
 		}
@@ -80,28 +77,48 @@ func (st *stabilizer) trees(ev core.Event) []*quota.Node {
 	return nil
 }
 
-// followsHealth reports whether a queue is that of the slack, and nothing of it changes but how much it
-// lends. That follows the health of nodes, by the second on a bad day; nobody writes another part of the
-// same change, and jobs that leave bad nodes must not wait for it.
-func (st *stabilizer) followsHealth(is *core.Queue) bool {
-	q := st.queues[is.Name]
-	return is.Name == st.opt.SlackQueue && q != nil && q.spec != nil &&
-		reflect.DeepEqual(withoutLending(q.spec), withoutLending(is))
+// followsHealth reports whether nothing of a queue or a cohort changes but what is cut of its quotas, and of the slack
+// queue how much it lends. That follows the health of nodes, by the second on a bad day; nobody writes another part of
+// the same change, and jobs that leave bad nodes must not wait for it.
+func (st *stabilizer) followsHealth(ev core.Event) bool {
+	if !st.watches() {
+		return false
+	}
+	switch ev := ev.(type) {
+	case core.QueueSet:
+		q := st.queues[ev.Queue.Name]
+		if q == nil || q.spec == nil {
+			return false
+		}
+		was, is, slack := *q.spec, ev.Queue, ev.Queue.Name == st.opt.SlackQueue
+		was.Groups, is.Groups = asPromised(was.Groups, slack), asPromised(is.Groups, slack)
+		return reflect.DeepEqual(was, is)
+	case core.CohortSet:
+		was, known := st.model.cohorts[ev.Cohort.Name]
+		is := ev.Cohort
+		was.Groups, is.Groups = asPromised(was.Groups, false), asPromised(is.Groups, false)
+		return known && reflect.DeepEqual(was, is)
+	}
+	return false
 }
 
-// withoutLending is a queue without its lending limits.
-func withoutLending(q *core.Queue) core.Queue {
-	out := *q
-	out.Groups = slices.Clone(q.Groups)
-	for i := range out.Groups {
-		flavors := slices.Clone(out.Groups[i].Flavors)
+// asPromised are quotas with nothing cut of them; of the slack queue without lending limits.
+func asPromised(groups []core.ResourceGroup, slack bool) []core.ResourceGroup { //nolint:revive // whose they are
+	out := slices.Clone(groups)
+	for i := range out {
+		flavors := slices.Clone(out[i].Flavors)
 		for j := range flavors {
-			flavors[j].Quotas = slices.Clone(flavors[j].Quotas)
-			for k := range flavors[j].Quotas {
-				flavors[j].Quotas[k].Lending = nil
+			quotas := slices.Clone(flavors[j].Quotas)
+			for k := range quotas {
+				q := &quotas[k]
+				q.Nominal, q.Cut = q.Nominal.Add(q.Cut), 0
+				if slack {
+					q.Lending = nil
+				}
 			}
+			flavors[j].Quotas = quotas
 		}
-		out.Groups[i].Flavors = flavors
+		out[i].Flavors = flavors
 	}
 	return out
 }

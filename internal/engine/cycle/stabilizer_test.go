@@ -350,6 +350,57 @@ func TestWhatTheSlackLendsIsActedOnAtOnce(t *testing.T) {
 	}
 }
 
+// What is cut of quotas follows the health of nodes, too: nobody waits for it, be it cut of a queue or of a cohort. Who
+// changes what was promised at the same time edits.
+func TestCutsAreActedOnAtOnce(t *testing.T) {
+	for why, c := range map[string]struct {
+		promised core.Amount
+		cohort   bool
+		waits    bool
+	}{
+		"of a queue":                       {4000, false, false},
+		"of a cohort":                      {4000, true, false},
+		"of a queue that is promised more": {5000, false, true},
+	} {
+		p := &player{
+			engine:    cycle.New(cycle.Options{StabilizationWindow: window}),
+			workloads: map[core.Key]core.Workload{},
+		}
+		has := func(promised, cut core.Amount) {
+			for _, ev := range smallWorld() {
+				q, is := ev.(core.QueueSet)
+				if !is {
+					continue
+				}
+				own := &q.Queue.Groups[0].Flavors[0].Quotas[0]
+				groups := []core.ResourceGroup{{Covered: q.Queue.Groups[0].Covered, Flavors: []core.FlavorQuotas{
+					{Flavor: q.Queue.Groups[0].Flavors[0].Flavor, Quotas: []core.Quota{
+						{Resource: own.Resource, Nominal: promised - cut, Cut: cut},
+					}},
+				}}}
+				if q.Queue.Cohort = "all"; c.cohort {
+					p.tell(core.CohortSet{Cohort: core.Cohort{Name: "all", Groups: groups}})
+				} else {
+					q.Queue.Groups = groups
+				}
+				p.tell(q)
+			}
+		}
+		p.tell(smallWorld()...)
+		has(4000, 0)
+		now := time.Unix(2000, 0)
+		p.decide(now)
+		now = now.Add(time.Hour)
+		p.decide(now)
+		p.show(cpuJob("first", 1, 1))
+		has(c.promised, 1000)
+		p.decide(now.Add(time.Second))
+		if got := p.workloads[core.Key{Namespace: "a", Name: "first"}].Admission == nil; got != c.waits {
+			t.Errorf("%s: it waits: %t, want %t", why, got, c.waits)
+		}
+	}
+}
+
 // However long changes go on, what waits is judged at last; and without any event NextWake
 // says when.
 func TestChangesWithoutEndAreActedOn(t *testing.T) {

@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -75,6 +76,43 @@ func (v View) Told(k core.Key) (core.Workload, bool) {
 		}
 	}
 	return out, true
+}
+
+// Promised is what a workload gets once those have gone whom it waits for or, if it is to go elsewhere, its own pods; false
+// if it was promised nothing.
+func (v View) Promised(k core.Key) (core.Admission, bool) {
+	switch w := v.engine.workloads[k]; {
+	case w == nil:
+	case w.State() == reserved && w.admission != nil:
+		return *w.admission, true
+	case w.relocation != nil:
+		return *w.relocation.admission, true
+	}
+	return core.Admission{}, false
+}
+
+// Held are the nodes on which something is held for workloads that start there once others are gone, or they themselves
+// have stopped elsewhere, by name.
+func (v View) Held() []string {
+	ad := v.engine.admissions
+	var out []string
+	add := func(a *core.Admission) {
+		for i := range a.PodSets {
+			for _, p := range a.PodSets[i].Places {
+				out = append(out, p.Node)
+			}
+		}
+	}
+	for _, r := range ad.reservations {
+		add(r.workload.admission)
+	}
+	for _, w := range ad.leaving {
+		if w.relocation != nil {
+			add(w.relocation.admission)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // Leaving are the workloads that were evicted and still hold something, the first that was first.

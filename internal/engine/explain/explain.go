@@ -33,6 +33,8 @@ func Sentence(r core.Reason) string {
 			r.Flavor,
 			Amount(r.Resource, r.Need),
 			Amount(r.Resource, r.Limit),
+		) + cut(
+			r,
 		)
 	case core.WaitingForQuota:
 		if r.Cause == core.BehindStrict {
@@ -108,7 +110,26 @@ func couldNot(r core.Reason) string {
 
 func quota(r core.Reason) string {
 	return fmt.Sprintf("insufficient unused quota for %s in flavor %s, %s more needed",
-		r.Resource, r.Flavor, Amount(r.Resource, r.Need.Sub(r.Have)))
+		r.Resource, r.Flavor, Amount(r.Resource, r.Need.Sub(r.Have))) + cut(r)
+}
+
+// cut says that the queue has less than was promised, since nodes are lost.
+func cut(r core.Reason) string {
+	switch {
+	case r.Cut <= 0 && r.TreeCut <= 0:
+		return ""
+	case r.Cut <= 0: // from which it could borrow
+		return fmt.Sprintf(
+			" (%s of the quotas around ClusterQueue %s are cut while nodes are out of service)",
+			Amount(r.Resource, r.TreeCut),
+			r.Queue,
+		)
+	}
+	return fmt.Sprintf(
+		" (%s of the quota of ClusterQueue %s are cut while nodes are out of service)",
+		Amount(r.Resource, r.Cut),
+		r.Queue,
+	)
 }
 
 // gated says that a workload could evict and may not.
@@ -157,6 +178,11 @@ func noFlavor(r core.Reason) string {
 }
 
 func nodes(r core.Reason) string {
+	if r.NodesKept > 0 {
+		kept := r.NodesKept
+		r.NodesKept = 0
+		return nodes(r) + fmt.Sprintf("; kept for recovery: %d node(s)", kept)
+	}
 	on := ""
 	if r.Flavor != "" {
 		on = " of flavor " + r.Flavor

@@ -30,6 +30,8 @@ const (
 	mostQueues = 3
 	// mostNamed bounds how many of the workloads that leave are named.
 	mostNamed = 5
+	// mostBefore bounds how many others a workload is told to wait for that asks for another level.
+	mostBefore = 3
 	// mostLooks bounds what one question costs, in judgements.
 	mostLooks = 2000
 )
@@ -296,6 +298,7 @@ func (a *adviser) itself() {
 		}
 		set = 0
 	}
+	a.nearness(set)
 	a.fewer(set)
 	resource := a.why.Resource
 	if resource == "" && a.found.Nodes != nil {
@@ -367,6 +370,68 @@ func (a *adviser) fewer(set int) {
 			p.MinCount = min(p.MinCount, p.Count)
 		})
 	})
+}
+
+// nearness tries to loosen the level of which one domain must hold the pods: the narrowest wider one that helps and, if
+// none does, no more than to prefer it. Where neither helps, both are tried once others have ended that are fewer than what
+// it would have to wait for anyway. A level that the topology lacks is replaced by the narrowest of it that helps.
+func (a *adviser) nearness(set int) {
+	p := &a.workload.PodSets[set]
+	level := p.Topology.Required
+	misnamed := a.why.Cause == core.LevelMissing
+	if level == "" || !a.why.LacksNodes() && (!misnamed || a.why.Detail != level) {
+		return
+	}
+	f, _ := a.rehearsal.View().Flavor(a.why.Flavor)
+	var offers []core.Advice
+	at := slices.Index(f.Topology.Levels, level)
+	if at < 0 && (misnamed || level == core.HostnameLabel) {
+		at = len(f.Topology.Levels)
+	}
+	for i := at - 1; i >= 0; i-- {
+		offers = append(offers, core.Advice{Kind: core.RequireLevel, Level: f.Topology.Levels[i]})
+	}
+	if !misnamed {
+		offers = append(offers, core.Advice{Kind: core.PreferLevel, Level: level})
+	}
+	with := core.LoosenedWith(a.workload.PodSets, p.Name)
+	for i := range offers {
+		offers[i].PodSet, offers[i].Instead, offers[i].Affinity = p.Name, level, p.Topology.AnyLabel
+		offers[i].Detail = with
+		if a.try(offers[i], a.loosened(set, offers[i])) {
+			return
+		}
+	}
+	holding := a.holding()
+	most := min(len(holding), mostBefore, a.awaited()-1)
+	for n := 1; n <= most; n++ {
+		for _, offer := range offers {
+			offer.Keys = holding[:n]
+			c := a.loosened(set, offer)
+			c.Gone = offer.Keys
+			if a.try(offer, c) {
+				return
+			}
+		}
+	}
+}
+
+// awaited is for how many others it is told to wait, if it changes nothing; more than any number if that does not help.
+func (a *adviser) awaited() int {
+	for _, offer := range a.offers {
+		if offer.Kind == core.WaitFor {
+			return len(offer.Keys)
+		}
+	}
+	return mostHolders
+}
+
+// loosened is the workload submitted again with another level for the pods of a set, and of those that must be in one
+// domain with them.
+func (a *adviser) loosened(set int, offer core.Advice) cycle.Assumption {
+	anew := a.anew()
+	anew.PodSets = core.Loosen(anew.PodSets, a.workload.PodSets[set].Name, offer)
+	return cycle.Assumption{Anew: anew}
 }
 
 // smaller tries pods that do not ask for a resource at all.

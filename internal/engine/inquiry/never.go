@@ -51,8 +51,12 @@ func (t *trial) never(w core.Workload) (core.Reason, bool) {
 }
 
 // forever reports whether a workload that is refused for a reason is refused until it, its queue or
-// the nodes are others: no other workload's end would help, nor a node that comes back.
+// the nodes are others: no other workload's end would help, nor a node that comes back. While quotas are cut, or nodes
+// are kept for recovery, it could be for that alone.
 func forever(why core.Reason) bool {
+	if why.TreeCut > 0 || why.NodesKept > 0 {
+		return false
+	}
 	switch why.Code { //nolint:exhaustive // the others pass
 	case core.ExceedsMaxQuota, core.NoMatchingFlavor:
 		return true

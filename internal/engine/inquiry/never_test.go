@@ -66,6 +66,49 @@ func TestNever(t *testing.T) {
 	}
 }
 
+// TestLostNodesAreNotForEver: what could not start while quotas are cut, of its queue or of another from which it would
+// borrow, or while nodes are kept for recovery, may start once nodes are back.
+func TestLostNodesAreNotForEver(t *testing.T) {
+	now := time.Unix(1e6, 0)
+	gpus := func(n core.Amount) core.Resources { return core.MakeResources(map[string]core.Amount{core.GPU: n}) }
+	quotas := func(name string, nominal, cut core.Amount) core.Event {
+		return core.QueueSet{Queue: core.Queue{
+			Name: name, Cohort: "all", Namespaces: &core.Selector{}, Groups: []core.ResourceGroup{{
+				Covered: []string{core.GPU}, Flavors: []core.FlavorQuotas{{
+					Flavor: "h100", Quotas: []core.Quota{{Resource: core.GPU, Nominal: nominal, Cut: cut}},
+				}},
+			}},
+		}}
+	}
+	kept := core.Node{
+		Name: "node-2", State: core.NodeReady, Allocatable: gpus(8).With(core.Pods, 100),
+		Labels: map[string]string{core.SpareLabel: "true"},
+	}
+	for why, c := range map[string]struct {
+		pods   int32
+		events []core.Event
+		never  bool
+	}{
+		"its own quota is cut":      {2, []core.Event{quotas("blue", 4, 4)}, false},
+		"another's quota is cut":    {2, []core.Event{quotas("red", 4, 4)}, false},
+		"both queues have too few":  {3, nil, true},
+		"another's quota was taken": {2, []core.Event{quotas("red", 4, 0)}, true},
+		"a node is kept for recovery": {2, []core.Event{
+			core.FlavorSet{Flavor: core.Flavor{Name: "h100", KeepsSpares: true}}, core.NodeSet{Node: kept},
+		}, false},
+	} {
+		e := supposing(t, now)
+		for _, ev := range c.events {
+			e.Apply(ev)
+		}
+		e.Decide(now)
+		got, never, err := inquiry.Never(inquiry.At(e.View()), asks("blue", "new", c.pods, 0, now), now)
+		if err != nil || never != c.never {
+			t.Errorf("%s: never is %v, want %v: %+v, %v", why, never, c.never, got, err)
+		}
+	}
+}
+
 // TestNeverNeedsNodes: where no node has joined yet nothing is said.
 func TestNeverNeedsNodes(t *testing.T) {
 	now := time.Unix(1e6, 0)

@@ -128,7 +128,11 @@ func (t *trial) heed(v core.Advice, anew *cycle.Submission) bool {
 	case core.AwaitBackOff:
 		w.NotBefore = t.at
 		t.observe(w)
-	case core.FewerPods, core.SmallerPods, core.Tolerate, core.DropSelector, core.RaisePriority, core.OtherQueue:
+	case core.FewerPods, core.SmallerPods, core.Tolerate, core.DropSelector, core.RaisePriority, core.OtherQueue,
+		core.RequireLevel, core.PreferLevel:
+		for _, k := range v.Keys {
+			t.engine.Apply(core.WorkloadGone{Key: k})
+		}
 		w.UID, w.Created, w.QueueTime, w.Seq = "\xff", t.at, t.at, 0 // after all that are submitted now
 		w.Queue, w.PodSets, w.Priority = anew.LocalQueue, anew.PodSets, anew.Priority
 		t.engine.Apply(core.WorkloadGone{Key: t.key})

@@ -160,7 +160,7 @@ func (m *machine) resuming() {
 				trouble{
 					reason:  CreateFailed,
 					message: fmt.Sprintf("Create %s: %s", e.Component, e.Message),
-					of:      notStarted(),
+					of:      m.notStarted(),
 				},
 			)
 			return

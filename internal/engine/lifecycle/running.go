@@ -97,7 +97,7 @@ func (m *machine) countPods(a assessment) {
 	}
 	left := max(m.until(ResourcesDeployed, grace), m.until(PodsReady, grace))
 	if left <= 0 {
-		m.resetOrFail(trouble{reason: InsufficientPodsReady, message: shortMessage(a), of: notStarted()})
+		m.resetOrFail(trouble{reason: InsufficientPodsReady, message: shortMessage(a), of: m.notStarted()})
 		return
 	}
 	m.recheck(left)
@@ -136,8 +136,10 @@ func (m *machine) disrupted() core.Failure {
 	return core.Failure{Category: core.CategoryNodeFailure, Progress: m.f.Failure.Progress}
 }
 
-// notStarted is that pods did not come up in time.
-func notStarted() core.Failure { return core.Failure{Category: core.CategoryStartFailure} }
+// notStarted is that pods did not come up in time, those of the beginning or those in place of others.
+func (m *machine) notStarted() core.Failure {
+	return core.Failure{Category: core.CategoryStartFailure, Progress: m.f.Failure.Progress}
+}
 
 // resetOrFail ends the attempt, as the policy of retries says. A reset that is not charged is allowed even if no
 // retries are left: its pace is bounded by the pause between attempts.

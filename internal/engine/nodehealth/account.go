@@ -132,9 +132,24 @@ func unavailable(f Signals, capacity core.Resources) (core.Resources, string) {
 	case whole:
 		return capacity, why
 	case gpus:
-		return core.Resources{{Resource: core.GPU, Amount: capacity.Of(core.GPU)}}, why
+		lost := core.Resources{{Resource: core.GPU, Amount: capacity.Of(core.GPU)}}
+		return greater(lost, missing(f, capacity)), why
+	}
+	if lost := missing(f, capacity); len(lost) > 0 {
+		return lost, "devices that cannot be allocated"
 	}
 	return nil, ""
+}
+
+// missing are devices that cannot be allocated, and those that a node had and does not tell of any more.
+func missing(f Signals, capacity core.Resources) core.Resources {
+	lost := f.Broken
+	for _, q := range capacity {
+		if gone := q.Amount.Sub(f.Capacity.Of(q.Resource)); isDevice(q.Resource) && gone > 0 {
+			lost = lost.With(q.Resource, gone.Add(f.Broken.Of(q.Resource)))
+		}
+	}
+	return lost
 }
 
 // Find returns the loss of one resource of one flavor in the sorted losses; it

@@ -53,6 +53,8 @@ type Signals struct {
 	// Capacity is all that the node has. A node that lists core.GPU, be it
 	// with 0, is a GPU node.
 	Capacity core.Resources
+	// Broken are devices of its capacity that cannot be allocated, as those that their device plugin calls unhealthy.
+	Broken core.Resources
 	// Unschedulable is true when the node is cordoned.
 	Unschedulable bool
 	// Ready is the status of the Ready condition: "True", "False" or
@@ -187,6 +189,10 @@ func judged(f Signals) []finding {
 			state, why = core.NodeWarned, why+", and would be out of service if not too many were already"
 		}
 		out = append(out, finding{state, of, why})
+	}
+	if at := f.Health.Untested; !at.IsZero() {
+		why := "waits for a deep test since it was cleared at " + at.UTC().Format("2006-01-02T15:04Z")
+		out = append(out, finding{core.NodeClosed, wholeNode, why})
 	}
 	return out
 }

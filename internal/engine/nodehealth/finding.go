@@ -30,7 +30,7 @@ const (
 
 // Sources are all of them.
 func Sources() []Source {
-	return []Source{SourceCondition, SourceTaint, SourceLabel, SourceCheck, SourceDevice}
+	return []Source{SourceCondition, SourceTaint, SourceLabel, SourceCheck, SourceDevice, SourceHang}
 }
 
 // Severity says how bad a finding is.
@@ -134,7 +134,7 @@ func within(key, of string) bool {
 
 // same reports whether two findings differ in words at most.
 func (f Finding) same(o Finding) bool {
-	return f.key() == o.key() && f.Severity == o.Severity && f.Since.Equal(o.Since)
+	return f.key() == o.key() && f.Severity == o.Severity
 }
 
 func cut(text string) string { return cutTo(text, mostMessage) }
@@ -207,8 +207,6 @@ type Observed struct {
 	Labels     map[string]string
 	// Checks and Devices are findings that their sources judge; those without a severity are Failed.
 	Checks, Devices []Finding
-	// DeepPassed is when a test that used the GPUs for itself last passed.
-	DeepPassed time.Time
 }
 
 // Condition is one of a Node.
@@ -268,10 +266,6 @@ func Findings(rules []Rule, o Observed) []Finding {
 	}
 	for _, f := range slices.Concat(o.Checks, o.Devices) {
 		f.Severity = cmp.Or(f.Severity, Failed)
-		// A deep test that passed later has looked at the same.
-		if f.Source == SourceCheck && !f.Since.IsZero() && o.DeepPassed.After(f.Since) && f.Severity == Fatal {
-			continue
-		}
 		add(f, "", true)
 	}
 	slices.SortFunc(out, func(a, b Finding) int {

@@ -60,6 +60,8 @@ type Policy struct {
 	Percent int
 	// Most bounds how many nodes are remembered.
 	Most int
+	// TestReturned has nodes that somebody cleared of what was fatal wait for a deep test before they are used.
+	TestReturned bool
 }
 
 // DefaultMost nodes that are not healthy fit into one ConfigMap, if little has to be said of each.
@@ -82,7 +84,7 @@ type Part struct { //nolint:recvcheck // its next state is made in a copy
 	Level Severity `json:"level,omitempty"`
 	// Worst is the finding that it is for, kept until it is healthy again.
 	Worst *Finding `json:"worst,omitempty"`
-	// FatalAt is when the last fatal finding was made that neither a deep test nor somebody has cleared.
+	// FatalAt is when the first fatal finding was made that neither a deep test nor somebody has cleared.
 	FatalAt time.Time `json:"fatalAt,omitzero"`
 	// Gone is since when nothing as bad is found.
 	Gone time.Time `json:"gone,omitzero"`
@@ -109,6 +111,14 @@ type Evidence struct {
 	DeepPassed time.Time
 	// Cleared is when somebody last said that the node is well, whatever was found until then.
 	Cleared time.Time
+	// Trusted says that who cleared it wants no test of it.
+	Trusted bool
+}
+
+// Overrules reports whether a deep test that passed has looked at a finding since: at fatal ones of checks, and at hangs.
+func (e Evidence) Overrules(f Finding) bool {
+	return (f.Source == SourceCheck && f.Severity == Fatal || f.Source == SourceHang) &&
+		!f.Since.IsZero() && e.DeepPassed.After(f.Since)
 }
 
 // Next is how a part is after a look at what is found on it, all of the part and worst first. Nothing but what it is
@@ -136,9 +146,11 @@ func (p Part) Next(found []Finding, e Evidence, policy Policy, now time.Time) Pa
 	if !p.FatalAt.IsZero() && e.DeepPassed.After(p.FatalAt) {
 		p.FatalAt = time.Time{}
 	}
-	for _, f := range found {
-		if f.Severity == Fatal && f.Since.After(p.FatalAt) {
-			p.FatalAt = f.Since
+	if p.FatalAt.IsZero() { // a check that says it anew each hour is no news: a deep test that passed is told at once
+		for _, f := range found {
+			if f.Severity == Fatal && f.Since.After(p.FatalAt) {
+				p.FatalAt = f.Since
+			}
 		}
 	}
 	if !p.FatalAt.IsZero() {
@@ -279,6 +291,12 @@ type Health struct {
 	Taken time.Time `json:"taken,omitzero"`
 	// Held is since when it would be out of service and is not, since too many are already.
 	Held time.Time `json:"held,omitzero"`
+	// Untested is when somebody cleared it of what was fatal; it waits for a deep test.
+	Untested time.Time `json:"untested,omitzero"`
+	// DeepPassed is when a deep test passed that overrules what is still said of it.
+	DeepPassed time.Time `json:"deepPassed,omitzero"`
+	// UnderTest says that a deep test of ours runs on it while it is out of service.
+	UnderTest bool `json:"underTest,omitempty"`
 }
 
 // until is what is remembered with no time after now, and without parts that nobody here has written: who is not
@@ -290,7 +308,10 @@ func (h Health) until(now time.Time) Health {
 		}
 		return at
 	}
-	h.Taken, h.Held = past(h.Taken), past(h.Held)
+	h.Taken, h.Held, h.Untested = past(h.Taken), past(h.Held), past(h.Untested)
+	if h.DeepPassed.After(now) {
+		h.DeepPassed = time.Time{}
+	}
 	var parts []Part
 	for _, p := range h.Parts {
 		if p.State != Healthy && p.Level.rank() == 0 {
@@ -341,7 +362,7 @@ func (h Health) worst() *Part {
 func (h Health) State() State {
 	p := h.worst()
 	switch {
-	case h.Testing && (p == nil || p.State.rank() < Testing.rank()):
+	case (h.Testing || !h.Untested.IsZero()) && (p == nil || p.State.rank() < Testing.rank()):
 		return Testing
 	case p == nil:
 		return Healthy
@@ -360,6 +381,21 @@ func (h Health) Worst() (*Finding, time.Time) {
 	return p.Worst, p.Since
 }
 
+// returned is since when a node that was as was waits for a deep test: somebody cleared it of what was fatal, or cleared
+// it again, which is a new reason to test it. Zero is of one that does not.
+func (h Health) returned(was Health, e Evidence, policy Policy) time.Time {
+	fatal := func(p Part) bool { return !p.FatalAt.IsZero() }
+	since := was.Untested
+	if slices.ContainsFunc(was.Parts, fatal) && !slices.ContainsFunc(h.Parts, fatal) ||
+		!since.IsZero() && e.Cleared.After(since) {
+		since = e.Cleared
+	}
+	if !policy.TestReturned || e.DeepPassed.After(since) || e.Trusted && !e.Cleared.Before(since) {
+		return time.Time{}
+	}
+	return since
+}
+
 // out reports whether findings would keep new work off the node.
 func (h Health) out() bool {
 	return slices.ContainsFunc(h.Parts, func(p Part) bool { return !p.nodeState().TakesWork() })
@@ -376,5 +412,6 @@ func (h Health) bad() bool {
 // Equal reports whether both say the same.
 func (h Health) Equal(o Health) bool {
 	return h.UID == o.UID && slices.Equal(h.Pools, o.Pools) && slices.EqualFunc(h.Parts, o.Parts, Part.equal) &&
-		h.Testing == o.Testing && h.Taken.Equal(o.Taken) && h.Held.Equal(o.Held)
+		h.Testing == o.Testing && h.Taken.Equal(o.Taken) && h.Held.Equal(o.Held) &&
+		h.Untested.Equal(o.Untested) && h.DeepPassed.Equal(o.DeepPassed) && h.UnderTest == o.UnderTest
 }

@@ -224,10 +224,9 @@ func TestFindings(t *testing.T) {
 	condition := func(kind, status string) nodehealth.Observed {
 		return nodehealth.Observed{Conditions: []nodehealth.Condition{{Type: kind, Status: status, Since: noon}}}
 	}
-	check := func(s nodehealth.Severity, deep time.Duration) nodehealth.Observed {
+	check := func(s nodehealth.Severity) nodehealth.Observed {
 		return nodehealth.Observed{
-			Checks:     []nodehealth.Finding{{Source: nodehealth.SourceCheck, Name: "xid", Severity: s, Since: noon}},
-			DeepPassed: at(deep),
+			Checks: []nodehealth.Finding{{Source: nodehealth.SourceCheck, Name: "xid", Severity: s, Since: noon}},
 		}
 	}
 	own := nodehealth.Rule{
@@ -268,9 +267,8 @@ func TestFindings(t *testing.T) {
 			want: "Fatal ",
 		},
 		"taints say what pods they are for": {o: nodehealth.Observed{Taints: []core.Taint{{Key: "nvidia.com/gpu"}}}},
-		"a check":                           {o: check(nodehealth.Warned, 0), want: "Warned "},
-		"a fatal check":                     {o: check(nodehealth.Fatal, -time.Hour), want: "Fatal "},
-		"a fatal check before a deep test that passed": {o: check(nodehealth.Fatal, time.Hour)},
+		"a check":                           {o: check(nodehealth.Warned), want: "Warned "},
+		"a fatal check":                     {o: check(nodehealth.Fatal), want: "Fatal "},
 		"a device": {
 			o:    nodehealth.Observed{Devices: []nodehealth.Finding{{Source: nodehealth.SourceDevice, Name: core.GPU, Resource: core.GPU}}},
 			want: "Failed nvidia.com/gpu",

@@ -3,6 +3,7 @@ package nodehealth
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/mlbatch/mlbatch/internal/core"
 )
@@ -27,6 +28,8 @@ type Inventory map[string]Entry
 //   - a node out of service keeps the capacity it was known for and may only
 //     gain, because broken devices and restarting daemons report less than
 //     there is;
+//   - a node that has none of a kind of devices that it had, and no devices that it had not, as after a restart
+//     before their plugin came, keeps them: they are lost;
 //   - a node that serves no flavor any more is struck out;
 //   - a node that is gone stays as it was.
 func (l Inventory) Learn(flavors []core.Flavor, machines []Machine) Inventory {
@@ -41,8 +44,15 @@ func (l Inventory) Learn(flavors []core.Flavor, machines []Machine) Inventory {
 			continue
 		}
 		capacity := hardware(m.Signals.Capacity)
+		before := l[m.Name].Capacity
 		if outOfService(m.Signals) {
-			capacity = greater(capacity, l[m.Name].Capacity)
+			capacity = greater(capacity, before)
+		} else if !newDevices(before, capacity) {
+			for _, q := range before {
+				if isDevice(q.Resource) && capacity.Of(q.Resource) == 0 {
+					capacity = capacity.With(q.Resource, q.Amount)
+				}
+			}
 		}
 		out[m.Name] = Entry{Flavors: pools, Capacity: capacity}
 	}
@@ -64,6 +74,16 @@ func (l Inventory) names() []string { return slices.Sorted(maps.Keys(l)) }
 // outOfService reports whether any part of the node takes no work.
 func outOfService(f Signals) bool {
 	return slices.ContainsFunc(findings(f), func(x finding) bool { return !x.state.TakesWork() })
+}
+
+// isDevice reports whether a resource is one of those that device plugins tell of.
+func isDevice(resource string) bool { return strings.Contains(resource, "/") }
+
+// newDevices reports whether a node has devices that it had not, as one whose GPUs were divided.
+func newDevices(was, is core.Resources) bool {
+	return slices.ContainsFunc(is, func(q core.Quantity) bool {
+		return isDevice(q.Resource) && q.Amount > 0 && was.Of(q.Resource) == 0
+	})
 }
 
 // greater returns the greater amount of each resource.

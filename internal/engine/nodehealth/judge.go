@@ -18,6 +18,8 @@ type Patient struct {
 	Testing bool
 	// Found is what is wrong with it, worst first (Findings).
 	Found []Finding
+	// Testable says that it is of those that have GPUs which a deep test asks for, and UnderTest that one runs which no queue knows.
+	Testable, UnderTest bool
 	Evidence
 }
 
@@ -130,7 +132,7 @@ func (v *Verdict) remember(policy Policy, was map[string]Health, patients []Pati
 		for _, part := range e.Parts {
 			e.level = max(e.level, part.Level.rank())
 		}
-		if len(e.Parts) > 0 || e.Testing || e.counted {
+		if len(e.Parts) > 0 || e.Testing || e.counted || !e.Untested.IsZero() || !e.DeepPassed.IsZero() {
 			all = append(all, e)
 		}
 	}
@@ -168,7 +170,7 @@ func (v *Verdict) due(at, now time.Time) {
 }
 
 // pools are those that the breaker counts the node in.
-func (p Patient) pools() []string { return countedIn(p.Pools) }
+func (p *Patient) pools() []string { return countedIn(p.Pools) }
 
 func countedIn(pools []string) []string {
 	if len(pools) == 0 {
@@ -178,13 +180,23 @@ func countedIn(pools []string) []string {
 }
 
 // next is how a node is, the breaker left aside.
-func (p Patient) next(policy Policy, was Health, now time.Time) Health {
+func (p *Patient) next(policy Policy, was Health, now time.Time) Health {
 	if was.UID != p.UID {
-		was.Parts, was.Held = nil, time.Time{}
+		was = Health{Taken: was.Taken}
 	}
-	h := Health{UID: p.UID, Pools: p.Pools, Testing: p.Testing, Taken: was.Taken, Held: was.Held}
+	h := Health{
+		UID: p.UID, Pools: p.Pools, Testing: p.Testing, Taken: was.Taken, Held: was.Held, UnderTest: p.UnderTest,
+	}
+	evidence := p.Evidence
+	if was.DeepPassed.After(evidence.DeepPassed) {
+		evidence.DeepPassed = was.DeepPassed
+	}
 	found := map[string][]Finding{}
 	for _, f := range p.Found {
+		if evidence.Overrules(f) { // what says that it passed may be deleted before what it passed on is said no more
+			h.DeepPassed = evidence.DeepPassed
+			continue
+		}
 		found[f.Resource] = append(found[f.Resource], f)
 	}
 	parts := map[string]Part{}
@@ -197,10 +209,13 @@ func (p Patient) next(policy Policy, was Health, now time.Time) Health {
 		}
 	}
 	for _, of := range slices.Sorted(maps.Keys(parts)) {
-		part := parts[of].Next(found[of], p.Evidence, policy, now)
+		part := parts[of].Next(found[of], evidence, policy, now)
 		if !part.forgettable(policy, now) {
 			h.Parts = append(h.Parts, part)
 		}
+	}
+	if p.Testable || !was.Untested.IsZero() { // its GPUs may be gone for a moment only
+		h.Untested = h.returned(was, evidence, policy)
 	}
 	if len(h.Parts) > mostParts { // the worst, in the order of their names
 		byLevel := slices.SortedStableFunc(slices.Values(h.Parts), func(a, b Part) int {

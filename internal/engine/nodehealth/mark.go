@@ -12,6 +12,9 @@ const HealthLabel = "autopilot.ibm.com/gpuhealth"
 // Evict is the value of HealthLabel by which pods with GPUs are told to leave a node.
 const Evict = "EVICT"
 
+// testingMark is the value of HealthLabel while a test has the GPUs.
+const testingMark = "TESTING"
+
 // marks are the values of HealthLabel that say something bad, and the state of a node with GPUs
 // that each stands for. Several generations of health checks write them: ERR comes from older ones,
 // WARN and TESTING from newer ones. PASS, no value and unknown values say nothing bad. What is
@@ -19,7 +22,7 @@ const Evict = "EVICT"
 func marks() []mark {
 	return []mark{
 		{"ERR", core.NodeClosed},
-		{"TESTING", core.NodeClosed},
+		{testingMark, core.NodeClosed},
 		{Evict, core.NodeEvicted},
 		{"WARN", core.NodeWarned},
 	}
@@ -27,7 +30,7 @@ func marks() []mark {
 
 // IsTest reports whether the health label says that a test has the GPUs.
 func IsTest(labels map[string]string) bool {
-	return strings.EqualFold(strings.TrimSpace(labels[HealthLabel]), "TESTING")
+	return strings.EqualFold(strings.TrimSpace(labels[HealthLabel]), testingMark)
 }
 
 type mark struct {

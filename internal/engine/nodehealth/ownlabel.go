@@ -7,8 +7,12 @@ type Mark struct {
 	Was string `json:"was,omitempty"`
 }
 
-// word is the value of the health label for a state, "" for one that needs none.
+// word is the value of the health label for a state, "" for one that needs none. A test that runs where nothing else does
+// is told as such: what had to leave has left.
 func (h Health) word() string {
+	if h.UnderTest {
+		return testingMark
+	}
 	switch h.State() {
 	case Suspect:
 		return "WARN"

@@ -450,6 +450,16 @@ func (s *Nodes) Any(labels map[string]string) bool {
 	return false
 }
 
+// Count is how many nodes have all of some labels.
+func (s *Nodes) Count(labels map[string]string) (n int) {
+	for _, node := range s.byName { // a sum, so order does not matter
+		if node.known && has(node.spec.Labels, labels) {
+			n++
+		}
+	}
+	return n
+}
+
 func has(labels, want map[string]string) bool {
 	for k, v := range want {
 		if w, ok := labels[k]; !ok || w != v {

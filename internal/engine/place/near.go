@@ -158,11 +158,11 @@ func (s *Nodes) find(set Set, v View, within int32, own []Hold) ([]Spot, bool) {
 func (f *finder) nearest(want, within int32) bool {
 	near := f.near
 	domains := near.tree.domains
-	if near.wide && len(f.kept) == 0 && f.balance(near.preferred, want, within) {
+	if near.wide && f.balance(near.preferred, want, within) {
 		return true
 	}
 	for level := len(near.tree.levels) - 1; level >= near.required; level-- {
-		if level == near.balanced-1 && !near.wide && len(f.kept) == 0 && f.balance(level, want, within) {
+		if level == near.balanced-1 && !near.wide && f.balance(level, want, within) {
 			return true
 		}
 		best, least := int32(-1), noCost()

@@ -141,7 +141,7 @@ func (s *Nodes) Fits(r Request) bool {
 	if len(r.Sets) < 2 {
 		return true
 	}
-	_, _, ok := s.Place(r)
+	_, _, ok := s.place(r, false)
 	return ok
 }
 
@@ -222,17 +222,23 @@ func (s *Nodes) enough(r Request) (Shortage, bool) {
 // sorted by node name; where the pods of a set must be near to each other, by domain
 // before that (sortNear), so that pods which follow each other have places near to
 // each other, and each slice one domain. Nodes that a class avoids are taken if it has no place elsewhere.
-func (s *Nodes) Place(r Request) ([][]Spot, Shortage, bool) {
+func (s *Nodes) Place(r Request) ([][]Spot, Shortage, bool) { return s.place(r, true) }
+
+// place is Place; where only whether there is a place matters, it need not be the best.
+func (s *Nodes) place(
+	r Request,
+	best bool,
+) ([][]Spot, Shortage, bool) {
 	if away, some := elsewhere(r); some {
-		if spots, short, ok := s.choose(away); ok {
+		if spots, short, ok := s.choose(away, best); ok {
 			return spots, short, true
 		}
 	}
-	return s.choose(r)
+	return s.choose(r, best)
 }
 
-// choose is Place, whatever nodes are avoided.
-func (s *Nodes) choose(r Request) ([][]Spot, Shortage, bool) {
+// choose is place, whatever nodes are avoided.
+func (s *Nodes) choose(r Request, best bool) ([][]Spot, Shortage, bool) { //nolint:revive // as above
 	s.settle()
 	if len(r.Kept)+len(r.Taken) > 0 {
 		s.keep(r, 1)
@@ -248,7 +254,7 @@ func (s *Nodes) choose(r Request) ([][]Spot, Shortage, bool) {
 		return spots, Shortage{}, true
 	}
 	turn := largestFirst(r.Sets)
-	if s.nearTogether(r, turn, spots) {
+	if best && s.pairNear(r, spots) || s.nearTogether(r, turn, spots) {
 		s.sortSpots(r.Sets, spots)
 		return spots, Shortage{}, true
 	}
@@ -256,7 +262,10 @@ func (s *Nodes) choose(r Request) ([][]Spot, Shortage, bool) {
 	switch {
 	case ok:
 	case slices.ContainsFunc(r.Sets, func(set Set) bool { return set.Class.near != nil }):
-		ok = len(r.Sets) > 1 && s.inDomains(r, turn, spots) == found
+		if len(r.Sets) > 1 {
+			is := s.inDomains(r, turn, spots)
+			ok = is == found || is == gaveUp && !best && s.pairNear(r, spots)
+		}
 	default:
 		ok = s.exact(r, turn, spots, nil) == found
 	}
@@ -456,16 +465,23 @@ func (s *Nodes) exact(r Request, turn []int, spots [][]Spot, within []int32) out
 
 // left is what is left of a node in a view.
 func (n *Node) left(v View) []int64 {
+	if v == After {
+		return n.free[core.Projected]
+	}
+	return n.copyLeft(make([]int64, 0, len(n.free[core.Projected])), v)
+}
+
+// copyLeft appends what is left of a node in a view.
+func (n *Node) copyLeft(to []int64, v View) []int64 {
 	projected := n.free[core.Projected]
 	if v == After {
-		return projected
+		return append(to, projected...)
 	}
 	current := n.free[core.Current]
-	left := make([]int64, min(len(current), len(projected)))
-	for i := range left {
-		left[i] = min(current[i], projected[i])
+	for i := range min(len(current), len(projected)) {
+		to = append(to, min(current[i], projected[i]))
 	}
-	return left
+	return to
 }
 
 // Holdable reports whether holds that are not booked in an account could be: their

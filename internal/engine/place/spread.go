@@ -574,6 +574,9 @@ func (f *finder) balance(narrowest int, want, within int32) bool {
 				continue
 			}
 			is := f.shares(d, int64(want))
+			if len(f.kept) > 0 {
+				is = f.sharesBeside(d, int64(want))
+			}
 			better := len(is) < len(best)
 			if near.wide {
 				better = len(is) > len(best)
@@ -617,6 +620,81 @@ func (f *finder) shares(top int32, want int64) []portion {
 		}
 	}
 	return nil
+}
+
+// sharesBeside is shares where some pods of the set stay: with them the shares are equal, and all domains that have such pods
+// have one.
+func (f *finder) sharesBeside(top int32, want int64) []portion {
+	t, level, unit := f.near.tree, f.near.balanced, f.near.unit(f.near.balanced)
+	var all []int32
+	held, pods := int64(0), int64(0)
+	for i := range t.domains {
+		d := int32(i)
+		if at, in := t.above(d, t.domains[top].level); t.domains[d].level != level || !in || at != top {
+			continue
+		}
+		has := int64(f.sliced[d])
+		if has%unit != 0 {
+			return nil
+		}
+		if has > 0 {
+			held, pods = held+1, pods+has
+		}
+		if has > 0 || f.room(d) > 0 {
+			all = append(all, d)
+		}
+	}
+	if pods < int64(f.sliced[root]) {
+		return nil // some are in no domain of the level
+	}
+	slices.SortFunc(all, func(a, b int32) int {
+		return cmp.Or(
+			cmp.Compare(f.sliced[b], f.sliced[a]), cmp.Compare(f.room(a), f.room(b)), t.compare(a, b),
+		)
+	})
+	most, least := min(int64(len(all)), (want+pods)/unit), max(2, held)
+	for i := range max(0, most-least+1) {
+		k := least + i
+		if f.near.wide {
+			k = most - i
+		}
+		for _, turn := range [][]int{{0, 1}, {1, 0}} {
+			if out := f.sharesBesideOf(all, k, want+pods, turn); out != nil {
+				return out
+			}
+		}
+	}
+	return nil
+}
+
+// sharesBesideOf cuts pods, those that stay included, into equal shares for so many of some domains, those first in which
+// pods stay; nil if these have no room. Where either of the two sizes will do, that which comes first in turn is taken.
+func (f *finder) sharesBesideOf(
+	all []int32,
+	k, pods int64,
+	turn []int,
+) []portion {
+	unit := f.near.unit(f.near.balanced)
+	sizes := []int64{pods / unit / k * unit, pods/unit/k*unit + unit}
+	left := []int64{k - pods/unit%k, pods / unit % k} // shares of each size
+	var out []portion
+	for _, d := range all {
+		has, given := int64(f.sliced[d]), false
+		for _, i := range turn {
+			if !given && left[i] > 0 && has <= sizes[i] && f.room(d) >= sizes[i]-has {
+				left[i]--
+				given = true
+				out = append(out, portion{d, sizes[i] - has})
+			}
+		}
+		if !given && has > 0 {
+			return nil
+		}
+	}
+	if left[0]+left[1] > 0 {
+		return nil
+	}
+	return out
 }
 
 // sharesOf cuts pods into equal shares for so many of some domains, which are listed by room; nil if these have no room.

@@ -143,9 +143,18 @@ func (f *failure) counter(m *Memory) *int32 {
 	return &m.Failures
 }
 
+// restarts are the runs in a member that failed before its own end.
+func (s *Seen) restarts() int32 { return max(s.Failures-1, 0) }
+
 // count takes in who failed since the last step and is made anew, and reports whether
 // anybody did. If all are, that is one failure.
-func count(seen []Seen, failures []failure, worst *failure, m *Memory, now time.Time) (changed bool) {
+func (p *Plan) count(
+	seen []Seen,
+	failures []failure,
+	worst *failure,
+	m *Memory,
+	now time.Time,
+) (changed bool) {
 	if worst != nil { // it restarts the job, or it would have ended
 		m.Attempt++
 		m.Done, m.Counted = nil, nil
@@ -161,8 +170,19 @@ func count(seen []Seen, failures []failure, worst *failure, m *Memory, now time.
 		}
 		s := &seen[f.of]
 		more = append(more, s.ID)
-		*f.counter(m) += max(s.Failures, 1)
+		*f.counter(m)++
+		m.Failures += s.restarts()
 		m.LastFailure = now
+	}
+	for i := range seen { // what evicted it has not made its runs fail before
+		s := &seen[i]
+		r := p.Role(s.Role)
+		if s.Disrupted && s.Life == Failed && s.restarts() > 0 && s.Attempt >= m.Attempt &&
+			r != nil && r.has(s.Index) && (r.OnFailure == Replace || r.OnFailure == ReplaceRetriable) &&
+			!slices.Contains(m.Counted, s.ID) {
+			more = append(more, s.ID)
+			m.Failures += s.restarts()
+		}
 	}
 	if more == nil {
 		return false

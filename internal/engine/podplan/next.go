@@ -53,7 +53,7 @@ func (p *Plan) Next(seen []Seen, kept *Memory, now time.Time) Actions {
 		return end(m, JobFailed, MemberFailed, p.told(&seen[worst.of], worst), now)
 	}
 	before := m
-	changed = count(seen, failures, worst, &m, now) || changed
+	changed = p.count(seen, failures, worst, &m, now) || changed
 	if why, message := p.exceeded(seen, &m, now); why != 0 {
 		if worst != nil { // nothing begins anew
 			m.Attempt, m.Failures, m.Free, m.Done = before.Attempt, before.Failures, before.Free, before.Done

@@ -112,3 +112,38 @@ func TestPolicyOfRetries(t *testing.T) {
 		})
 	}
 }
+
+// TestRestartsAreNotForgiven: runs that failed in a pod count, whatever ended the pod at last.
+func TestRestartsAreNotForgiven(t *testing.T) {
+	node := core.Failure{Category: core.CategoryNodeFailure}
+	for _, c := range []struct {
+		why  string
+		pod  podplan.Seen
+		want podplan.Memory
+	}{
+		{"it failed by itself", podplan.Seen{Failures: 4}, podplan.Memory{Failures: 4}},
+		{"its node failed", podplan.Seen{Failures: 4, Failure: &node}, podplan.Memory{Failures: 3, Free: 1}},
+		{"it was evicted", podplan.Seen{Failures: 4, Disrupted: true}, podplan.Memory{Failures: 3}},
+		{"it was evicted and has never failed", podplan.Seen{Failures: 1, Disrupted: true}, podplan.Memory{}},
+	} {
+		p := &podplan.Plan{
+			Roles: []podplan.Role{{Name: "worker", Count: 2, Member: "j-worker-{index}", OnFailure: podplan.Replace}},
+			Retry: &core.RetryPolicy{Limit: 10},
+		}
+		now := time.Unix(1000, 0)
+		pod := c.pod
+		pod.Member, pod.ID, pod.Life = podplan.Member{Role: "worker"}, "p", podplan.Failed
+		seen := []podplan.Seen{pod}
+		kept := podplan.Memory{Started: now}
+		for range 3 { // it is counted once
+			next := p.Next(seen, &kept, now)
+			if kept = next.Memory; !next.Changed {
+				break
+			}
+		}
+		if kept.Failures != c.want.Failures || kept.Free != c.want.Free {
+			t.Errorf("%s: %d failures and %d that count for nothing, want %d and %d",
+				c.why, kept.Failures, kept.Free, c.want.Failures, c.want.Free)
+		}
+	}
+}

@@ -124,7 +124,7 @@ func (s *Searcher) collect() {
 // subtrees that use no more than their quota.
 func (s *Searcher) below(list []cursor, n, except *quota.Node, proto cursor) []cursor {
 	for _, child := range n.Children() {
-		if child == except || child.WithinNominal(core.Projected, s.req.Short) {
+		if child == except || child.WithinPromised(core.Projected, s.req.Short) {
 			continue
 		}
 		if !child.Queue {

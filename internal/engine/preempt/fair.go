@@ -130,7 +130,7 @@ func (s *Searcher) gather(c *contender) bool {
 	if c.node.Queue {
 		c.cursor = cursor{queue: c.node, policy: r.Policy.WithinQueue}
 		if !c.path {
-			if c.node.WithinNominal(s.fair.ledger, r.Short) {
+			if c.node.WithinPromised(s.fair.ledger, r.Short) {
 				return false
 			}
 			c.cursor.common = c.node.Root()
@@ -339,6 +339,12 @@ func (s *Searcher) fitsBooked() bool {
 	return ok
 }
 
+// cutOnly reports whether a queue uses more than its quota of what is short only because that is cut for now.
+func (s *Searcher) cutOnly(n *quota.Node) bool {
+	cut := func(p quota.FlavorResource) bool { return n.Cut(p) > 0 }
+	return slices.ContainsFunc(s.req.Short, cut) && n.WithinPromised(s.fair.ledger, s.req.Short)
+}
+
 // refresh brings a queue and all above it to their place after candidates or
 // usage changed. A queue without candidates, or one that borrows nothing and is not
 // on the request's path, is out: shares only fall. One whose share fell, or that is
@@ -347,7 +353,7 @@ func (s *Searcher) refresh(t *contender) {
 	for c := t; c.parent != nil; c = c.parent {
 		left := len(c.children) > 0
 		if c.node.Queue {
-			left = len(c.cursor.list) > 0
+			left = len(c.cursor.list) > 0 && (c.path || !s.cutOnly(c.node))
 		}
 		switch {
 		case left && c.path:

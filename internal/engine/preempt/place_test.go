@@ -153,7 +153,7 @@ func TestVictimsAreFoundWhereTheirNodesMakeRoom(t *testing.T) {
 			victims = append(victims, v.Candidate)
 		}
 		exists := c.possible() != nil
-		switch _, inVain := c.search.Reach(c.req); {
+		switch inVain := c.search.Reach(c.req, 0).InVain; {
 		case inVain && exists:
 			t.Fatalf("seed %d: there are victims, and none are said to do", seed)
 		case inVain:

@@ -274,10 +274,10 @@ func (s *Searcher) valid(c *cursor) bool {
 }
 
 // keepsWithin reports whether a queue, or a cohort between it and the common cohort, uses no more than
-// its own quota of the pairs that are short.
+// its own quota of the pairs that are short, with what is cut of that for now.
 func (s *Searcher) keepsWithin(n, common *quota.Node) bool {
 	for ; n != common; n = n.Parent() {
-		if n.WithinNominal(core.Projected, s.req.Short) {
+		if n.WithinPromised(core.Projected, s.req.Short) {
 			return true
 		}
 	}

@@ -24,7 +24,10 @@ type Standoff struct {
 }
 
 // Against says how a request stands to a workload that runs. It changes nothing.
-func (s *Searcher) Against(r Request, c *Candidate) Standoff {
+func (s *Searcher) Against(r Request, c *Candidate) Standoff { return s.against(r, c, s.mustBorrow) }
+
+// against is Against where it may be known whether the request would have to borrow.
+func (s *Searcher) against(r Request, c *Candidate, mustBorrow func() bool) Standoff {
 	s.req = r
 	var out Standoff
 	if c.Queue == r.Queue {
@@ -48,7 +51,7 @@ func (s *Searcher) Against(r Request, c *Candidate) Standoff {
 		out.Rule = rule
 	case s.keepsWithin(c.Queue, out.Theirs.Parent()):
 		out.Rule = core.SparedWithinNominal
-	case !advantage && !s.mayBorrow(c) && s.mustBorrow():
+	case !advantage && !s.mayBorrow(c) && mustBorrow():
 		out.Rule = core.SparedByBorrowing
 	}
 	return out
@@ -138,7 +141,7 @@ func (s *Searcher) withShares(out *Standoff, c *Candidate) {
 	switch rule := s.sparedBy(c, out.Policy, nominal); {
 	case rule != "":
 		out.Rule = rule
-	case c.Queue.WithinNominal(account, s.req.Short) || s.borrowsNothing(c.Queue, out.Theirs, account):
+	case c.Queue.WithinPromised(account, s.req.Short) || s.borrowsNothing(c.Queue, out.Theirs, account):
 		out.Rule = core.SparedWithinNominal
 	case !nominal && !s.sharesAllow(out):
 		out.Rule = core.SparedByShare

@@ -114,6 +114,16 @@ func Judge(r Rule, began, watched time.Time, m Mark, now time.Time) Verdict {
 	return Verdict{Kind: after, Again: due}
 }
 
+// Straggler is the report of the rank that a job waits for: the first of those behind, if that is one rank, or a quarter of
+// all at most. Where more are behind, nothing tells who keeps the others.
+func Straggler(reports []Report) (Report, bool) {
+	behind := Behind(reports)
+	if n := len(behind); n == 0 || n > 1 && 4*n > len(reports) {
+		return Report{}, false
+	}
+	return behind[0], true
+}
+
 // Behind are the reports of the ranks that have taken the fewest steps, in the order of ranks; none if all have
 // taken as many, which tells nobody apart.
 func Behind(reports []Report) []Report {

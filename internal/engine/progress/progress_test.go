@@ -158,3 +158,28 @@ func TestEachHangIsFound(t *testing.T) {
 		}
 	}
 }
+
+func TestStraggler(t *testing.T) {
+	ranks := func(steps ...int64) (out []Report) {
+		for i, s := range steps {
+			out = append(out, Report{Rank: int32(i), Step: s})
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		reports []Report
+		want    int32 // -1 for nobody
+	}{
+		"nobody tells":          {nil, -1},
+		"all are as far":        {ranks(5, 5, 5), -1},
+		"one of two":            {ranks(5, 4), 1},
+		"one of three":          {ranks(5, 4, 5), 1},
+		"a quarter":             {ranks(5, 4, 5, 5, 5, 5, 5, 4), 1},
+		"more than a quarter":   {ranks(5, 4, 5, 5, 5, 5, 4), -1},
+		"most wait for one yet": {ranks(4, 4, 4, 5), -1},
+	} {
+		if got, is := Straggler(c.reports); is != (c.want >= 0) || is && got.Rank != c.want {
+			t.Errorf("%s: rank %d, %t", name, got.Rank, is)
+		}
+	}
+}

@@ -200,6 +200,22 @@ func (n *Node) WithinNominal(l core.Account, pairs []FlavorResource) bool {
 	return true
 }
 
+// WithinPromised reports whether the node uses no more of any of the pairs than was promised to it: its quota, and what
+// is cut of it for now. Of a cohort it may say so too often, and never too rarely: what is cut below may be kept there
+// or lent.
+func (n *Node) WithinPromised(l core.Account, pairs []FlavorResource) bool {
+	for _, p := range pairs {
+		c := &n.cells[p]
+		if c.subtree.Add(c.cut) < c.usage[l] {
+			return false
+		}
+	}
+	return true
+}
+
+// Cut is how much less than promised the node has of a pair for now, with all below it.
+func (n *Node) Cut(p FlavorResource) core.Amount { return n.cells[p].cut }
+
 // Borrows reports whether the node, or a cohort above it, uses more than its
 // quota of some of the pairs in account Projected.
 func (n *Node) Borrows(uses []Use) bool {

@@ -422,5 +422,6 @@ func (f *Forest) shortage(n *Node, p FlavorResource, need, have core.Amount) cor
 	return core.Reason{
 		Code: core.WaitingForQuota, Cause: core.QuotaShort, Queue: n.Name, Tree: n.parentName,
 		Flavor: fr.Flavor, Resource: fr.Resource, Need: need, Have: have, Limit: max(0, n.Limit(p)),
+		Cut: n.Cut(p), TreeCut: n.root.Cut(p),
 	}
 }

@@ -114,6 +114,9 @@ func (m *model) add(name string, queue bool, first int) { //nolint:revive // que
 			continue
 		}
 		q := core.Quota{Resource: x.Resource, Nominal: m.limit("nominal")}
+		if rapid.IntRange(0, 3).Draw(m.t, "is cut") == 0 {
+			q.Cut = core.Amount(rapid.IntRange(1, 4).Draw(m.t, "cut"))
+		}
 		if n.parent != nil {
 			q.Borrowing, q.Lending = m.maybe("borrowing"), m.maybe("lending")
 		}
@@ -184,6 +187,15 @@ func (n *modelNode) lent(x core.FlavorResource) *big.Int {
 
 func (n *modelNode) kept(x core.FlavorResource) *big.Int {
 	return new(big.Int).Sub(n.subtree(x), n.lent(x))
+}
+
+// cut is how much less than promised a node has, with all below it.
+func (n *modelNode) cut(x core.FlavorResource) *big.Int {
+	sum := number(n.quota[x].Cut)
+	for _, c := range n.children {
+		sum.Add(sum, c.cut(x))
+	}
+	return sum
 }
 
 func (n *modelNode) subtree(x core.FlavorResource) *big.Int {
@@ -371,6 +383,11 @@ func (m *model) compareAmounts(when string, n *modelNode, x core.FlavorResource)
 	pairs := []FlavorResource{p}
 	if got, want := n.node.WithinNominal(core.Projected, pairs), !n.borrows(x, new(big.Int)); got != want {
 		m.t.Fatalf("%s: %s is within its quota of %v: %t, should be %t\n%s", when, n.node.Name, x, got, want, m)
+	}
+	// Of a cohort it is a bound: what is cut below it may be kept there or lent.
+	promised := new(big.Int).Add(n.subtree(x), n.cut(x))
+	if got, want := n.node.WithinPromised(core.Projected, pairs), promised.Cmp(n.usage(x)) >= 0; got != want {
+		m.t.Fatalf("%s: %s is within what it was promised of %v: %t, should be %t\n%s", when, n.node.Name, x, got, want, m)
 	}
 	if got, want := n.node.UnderNominal(
 		core.Projected,

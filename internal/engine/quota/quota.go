@@ -86,8 +86,10 @@ type Node struct {
 // cell is what a node knows of one pair.
 type cell struct {
 	nominal core.Amount
-	borrow  core.Amount // Unlimited: no limit
-	lend    core.Amount // Unlimited: no limit
+	// cut is how much more was promised to the subtree than it has (core.Quota.Cut).
+	cut    core.Amount
+	borrow core.Amount // Unlimited: no limit
+	lend   core.Amount // Unlimited: no limit
 	// subtree is the quota of the whole subtree. lent is the part of it that can be
 	// used from above, never more than the lending limit; kept the rest (the
 	// guaranteed part). Of an unlimited quota with a lending limit kept is unlimited
@@ -356,7 +358,7 @@ func (f *Forest) sum(n *Node) {
 		c.subtree = c.nominal
 		for _, child := range n.children {
 			cc := &child.cells[i]
-			c.subtree = c.subtree.Add(cc.lent)
+			c.subtree, c.cut = c.subtree.Add(cc.lent), c.cut.Add(cc.cut)
 			for l := range c.usage {
 				c.usage[l] = c.usage[l].Add(max(0, cc.usage[l].Sub(cc.kept)))
 			}
@@ -375,7 +377,7 @@ func (f *Forest) sum(n *Node) {
 func (n *Node) limit(p FlavorResource, q core.Quota) {
 	c := &n.cells[p]
 	c.set = true
-	c.nominal = q.Nominal
+	c.nominal, c.cut = q.Nominal, q.Cut
 	if q.Borrowing != nil {
 		c.borrow = *q.Borrowing
 	}

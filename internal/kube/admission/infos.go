@@ -49,6 +49,9 @@ func Infos(ctx context.Context, c client.Reader, w *kueue.Workload, o Labels) ([
 		if template := domains[a.Name]; template != "" {
 			info.Annotations[kueue.ComputeDomainClaimAnnotation] = template
 		}
+		if w.Annotations[kueue.StopNoticeAnnotation] != "" {
+			info.Annotations[kueue.StopFileAnnotation] = "true"
+		}
 		if group == Written {
 			info.Annotations[kueue.NativePodGroupAnnotation] = w.Name
 		}

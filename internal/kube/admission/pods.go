@@ -28,7 +28,8 @@ type Pods struct {
 	// Bound is how many of them have a node.
 	Bound int
 	// Refused is since when the scheduler has found no place for one of them, and
-	// Why what it says; zero if all is well.
+	// Why what it says; or where it finds places for all, on which nodes refuse them for good, since when they do. Zero
+	// if all is well.
 	Refused time.Time
 	Why     string
 	// Nodes are the nodes that refuse the pods for good.
@@ -37,8 +38,8 @@ type Pods struct {
 	Behind bool
 }
 
-// PodsOf looks at the pods of a Workload.
-func PodsOf(ctx context.Context, c client.Reader, namespace, workload string) (Pods, error) {
+// ListPods are the pods of a Workload, by a reader with PodIndex. They are the cache's own and must not be changed.
+func ListPods(ctx context.Context, c client.Reader, namespace, workload string) ([]corev1.Pod, error) {
 	var pods corev1.PodList
 	if err := c.List(
 		ctx,
@@ -47,29 +48,23 @@ func PodsOf(ctx context.Context, c client.Reader, namespace, workload string) (P
 		client.MatchingFields{PodIndex: workload},
 		client.UnsafeDisableDeepCopy,
 	); err != nil {
-		return Pods{}, fmt.Errorf("list pods of workload %s/%s: %w", namespace, workload, err)
+		return nil, fmt.Errorf("list pods of workload %s/%s: %w", namespace, workload, err)
 	}
-	return count(pods.Items), nil
+	return pods.Items, nil
+}
+
+// PodsOf looks at the pods of a Workload.
+func PodsOf(ctx context.Context, c client.Reader, namespace, workload string) (Pods, error) {
+	pods, err := ListPods(ctx, c, namespace, workload)
+	if err != nil {
+		return Pods{}, err
+	}
+	return CountPods(pods), nil
 }
 
 // Trouble is what keeps one of the pods of a Workload from being ready, as the runtime tells it or, if
-// it ended, how; "" if no pod says anything.
-func Trouble(ctx context.Context, c client.Reader, namespace, workload string) (string, error) {
-	var pods corev1.PodList
-	if err := c.List(
-		ctx,
-		&pods,
-		client.InNamespace(namespace),
-		client.MatchingFields{PodIndex: workload},
-		client.UnsafeDisableDeepCopy,
-	); err != nil {
-		return "", fmt.Errorf("list pods of workload %s/%s: %w", namespace, workload, err)
-	}
-	return troubleOf(pods.Items), nil
-}
-
-// troubleOf is what the first pod by name tells that tells something.
-func troubleOf(pods []corev1.Pod) string {
+// it ended, how: what the first of them by name tells that tells something; "" if none does.
+func Trouble(pods []corev1.Pod) string {
 	name, said := "", ""
 	for i := range pods {
 		p := &pods[i]
@@ -144,13 +139,14 @@ func PodsNow(ctx context.Context, live client.Reader, namespace, workload string
 	); err != nil {
 		return Pods{}, fmt.Errorf("list pods of workload %s/%s: %w", namespace, workload, err)
 	}
-	return count(slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool {
+	return CountPods(slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool {
 		return p.Annotations[kueue.WorkloadAnnotation] != workload
 	})), nil
 }
 
-func count(pods []corev1.Pod) Pods {
-	out := Pods{Of: map[kueue.PodSetReference]int{}}
+// CountPods is what the pods of one Workload say about it.
+func CountPods(pods []corev1.Pod) Pods {
+	out, told := Pods{Of: map[kueue.PodSetReference]int{}}, time.Time{}
 	for i := range pods {
 		p := &pods[i]
 		if !convert.PodState(p).HoldsQuota() {
@@ -165,6 +161,9 @@ func count(pods []corev1.Pod) Pods {
 			out.Bound++
 		}
 		out.Nodes = append(out.Nodes, convert.PodRefusals(p)...)
+		if since := convert.RefusedSince(p); !since.IsZero() && (told.IsZero() || since.Before(told)) {
+			told = since
+		}
 		since, why := refused(p)
 		if strings.Contains(why, convert.PlaceKept) {
 			out.Behind = true
@@ -173,6 +172,9 @@ func count(pods []corev1.Pod) Pods {
 		if !since.IsZero() && (out.Refused.IsZero() || since.Before(out.Refused)) {
 			out.Refused, out.Why = since, why
 		}
+	}
+	if out.Refused.IsZero() { // a pod that could not be bound to its node is not unschedulable
+		out.Refused = told
 	}
 	return out
 }

@@ -10,6 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 )
 
 // Which events of pods are looked at: those after which quota may be free, or a pod
@@ -97,8 +100,68 @@ func TestTroubleOfPods(t *testing.T) {
 			{ObjectMeta: metav1.ObjectMeta{Name: "0"}, Status: status(runs, nil)},
 			{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: tc.is},
 		}
-		if got := troubleOf(pods); got != tc.want {
+		if got := Trouble(pods); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// A gang of which one pod has its node, and another may not be bound to its own, is called back after a while: no node
+// says that this pod is unschedulable.
+func TestRefusedBindOfOnePodIsDue(t *testing.T) {
+	at := time.Unix(1000, 0)
+	pod := func(name, node string, conditions ...corev1.PodCondition) corev1.Pod {
+		return corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       corev1.PodSpec{NodeName: node},
+			Status:     corev1.PodStatus{Phase: corev1.PodPending, Conditions: conditions},
+		}
+	}
+	scheduled := func(reason string, since time.Time) corev1.PodCondition {
+		return corev1.PodCondition{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason, Message: "denied",
+			LastTransitionTime: metav1.NewTime(since),
+		}
+	}
+	told := func(since time.Time) corev1.PodCondition {
+		return corev1.PodCondition{
+			Type: kueue.PodNodesRefused, Status: corev1.ConditionTrue, Message: "main: n1=0: denied",
+			LastTransitionTime: metav1.NewTime(since),
+		}
+	}
+	failed := scheduled(corev1.PodReasonSchedulerError, at)
+	for name, c := range map[string]struct {
+		pods []corev1.Pod
+		due  time.Duration // after at; 0 for at once, -1 for never
+	}{
+		"all are bound": {[]corev1.Pod{pod("a", "n1", told(at)), pod("b", "n2")}, -1},
+		"none is bound": {[]corev1.Pod{pod("a", "", failed, told(at)), pod("b", "")}, 0},
+		"one is bound": {
+			[]corev1.Pod{pod("a", "n1"), pod("b", "", failed, told(at))}, workloadlifecycle.RefusalPatience,
+		},
+		"two are refused": {
+			[]corev1.Pod{pod("a", "n1"), pod("b", "", told(at.Add(time.Second))), pod("c", "", told(at))},
+			workloadlifecycle.RefusalPatience,
+		},
+		"one is unschedulable since": {
+			[]corev1.Pod{
+				pod("a", "n1"), pod("b", "", failed, told(at)),
+				pod("c", "", scheduled(corev1.PodReasonUnschedulable, at.Add(time.Second))),
+			},
+			time.Second + workloadlifecycle.RefusalPatience,
+		},
+		"nothing is told": {[]corev1.Pod{pod("a", "n1"), pod("b", "", failed)}, -1},
+	} {
+		is := CountPods(c.pods)
+		left, due := workloadlifecycle.Refused{
+			Nodes: is.Nodes, Why: is.Why, Since: is.Refused, Ran: is.Bound > 0,
+		}.Due(at)
+		got := left
+		if !due && left == 0 {
+			got = -1
+		}
+		if got != c.due {
+			t.Errorf("%s: due after %v, want %v", name, got, c.due)
 		}
 	}
 }

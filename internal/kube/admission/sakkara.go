@@ -180,6 +180,9 @@ type SakkaraOutcome struct {
 // have a node.
 func SakkaraOutcomeOf(w *kueue.Workload, pods []*corev1.Pod, total int) (is SakkaraOutcome, some bool) {
 	if convert.Evicted(w) && w.Status.Admission != nil {
+		if !convert.NoticeBegan(w).IsZero() {
+			return is, false // its pods run on for a while, where they are
+		}
 		return SakkaraOutcome{Lost: true}, true
 	}
 	if !convert.Admitted(w) || convert.Finished(w) {

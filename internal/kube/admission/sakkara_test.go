@@ -8,12 +8,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/sakkara"
 )
@@ -56,5 +58,26 @@ func TestGroupMapsAreReadOnceForAll(t *testing.T) {
 	clock.SetTime(clock.Now().Add(5 * time.Second))
 	if _, err := g.List(t.Context(), "blue"); err != nil || reads != 2*once {
 		t.Errorf("ten jobs read %d times, and %d times after some seconds, %v", once, reads-once, err)
+	}
+}
+
+// TestGroupOfAJobThatRunsOn: the group of a job that was evicted, and runs on to save what it has done, is lost once that time
+// is over.
+func TestGroupOfAJobThatRunsOn(t *testing.T) {
+	w := &kueue.Workload{Status: kueue.WorkloadStatus{Admission: &kueue.Admission{}}}
+	is := func(kind string, status metav1.ConditionStatus) {
+		apimeta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{
+			Type: kind, Status: status, Reason: "Because", LastTransitionTime: metav1.NewTime(time.Unix(1000, 0)),
+		})
+	}
+	is(kueue.WorkloadAdmitted, metav1.ConditionTrue)
+	is(kueue.WorkloadEvicted, metav1.ConditionTrue)
+	is(kueue.WorkloadStopNotice, metav1.ConditionTrue)
+	if got, some := admission.SakkaraOutcomeOf(w, nil, 0); some {
+		t.Errorf("its pods run, and its group is told %+v", got)
+	}
+	is(kueue.WorkloadStopNotice, metav1.ConditionFalse)
+	if got, some := admission.SakkaraOutcomeOf(w, nil, 0); !some || !got.Lost {
+		t.Errorf("its pods are stopped, and its group is told %v, %+v", some, got)
 	}
 }

@@ -119,13 +119,13 @@ func TestStatus(t *testing.T) {
 			why: "two admissions would take quota twice", workload: aWorkload(admittedOn("n3")),
 			decision: core.Admit{Key: key, Admission: on("n1", "n2")}, want: result{Refused: true},
 		},
-		"T7: admit with another flavor": {
+		"admit with another flavor": {
 			why: "its quota is of the flavor it has", workload: aWorkload(admittedOn("n1"), func(w *kueue.Workload) {
 				w.Status.Admission.PodSetAssignments[0].Flavors["cpu"] = "reserved"
 			}),
 			decision: core.Admit{Key: key, Admission: on("n1")}, want: result{Refused: true},
 		},
-		"T7: admit with other usage": {
+		"admit with other usage": {
 			why: "quota was counted", workload: aWorkload(admittedOn("n1"), func(w *kueue.Workload) {
 				w.Status.Admission.PodSetAssignments[0].ResourceUsage["cpu"] = resource.MustParse("2")
 			}),
@@ -142,7 +142,7 @@ func TestStatus(t *testing.T) {
 			},
 			want: result{Nodes: []string{"n1"}, Flavor: "spot", Usage: "1500m", Conditions: map[string]string{}},
 		},
-		"T7: move keeps flavors": {
+		"a move keeps flavors": {
 			why: "a plan of nodes says nothing about quota",
 			workload: aWorkload(admittedOn("n1"), func(w *kueue.Workload) {
 				w.Status.Admission.PodSetAssignments[0].Flavors["cpu"] = "reserved"

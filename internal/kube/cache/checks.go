@@ -3,6 +3,7 @@ package cache
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -45,6 +46,7 @@ func (b *batch) check(c ObjectUpdate) {
 func (b *batch) queue(c ObjectUpdate) {
 	q, ok := c.Object.(*kueue.ClusterQueue)
 	b.reconsider(b.world.queues[c.Name], q)
+	b.promises(groupsOf(b.world.queues[c.Name]), groupsOf(q))
 	if !ok {
 		delete(b.world.queues, c.Name)
 		b.events = append(b.events, gone(c.Ref))
@@ -52,6 +54,14 @@ func (b *batch) queue(c ObjectUpdate) {
 	}
 	b.world.queues[c.Name] = q
 	b.queues[c.Name] = true
+}
+
+// groupsOf are the quotas of a queue, which may be nil.
+func groupsOf(q *kueue.ClusterQueue) []core.ResourceGroup {
+	if q == nil {
+		return nil
+	}
+	return convert.Queue(q).Groups
 }
 
 // changedQueues returns the events of the queues that are to be told.
@@ -71,6 +81,7 @@ func (b *batch) changedQueues() []core.Event {
 			b.world.controller,
 			func(f string) bool { return b.world.flavors[f].onDemand },
 		)
+		q.Groups = b.world.cut(owner{name: name}, q.Groups)
 		out = append(out, core.QueueSet{Queue: q})
 	}
 	return out
@@ -99,6 +110,7 @@ func (b *batch) topology(c ObjectUpdate) {
 // flavorSet tells the engine what a flavor is, with the levels of its topology.
 func (w *World) flavorSet(name string) core.Event {
 	is := w.flavors[name].spec
+	is.KeepsSpares = w.keepsSpares(name)
 	is.Topology.Levels = w.topologies[is.Topology.Name].Levels
 	return core.FlavorSet{Flavor: is}
 }
@@ -115,12 +127,21 @@ func (b *batch) flavor(c ObjectUpdate) {
 	var is resourceFlavor
 	if o, exists := c.Object.(*kueue.ResourceFlavor); exists {
 		is = resourceFlavor{convert.Flavor(o), convert.NodesOnDemand(o)}
+		known := old.spec.Name != ""
 		b.world.flavors[c.Name] = is
-		b.events = append(b.events, b.world.flavorSet(c.Name))
+		if !known || !reflect.DeepEqual(old, is) { // what it says of its capacity is no matter of the engine
+			b.events = append(b.events, b.world.flavorSet(c.Name))
+		}
+		if all, says := convert.CapacitiesOf(o); says { // who takes the annotation away opens no quota
+			b.capacity(c.Name, all)
+		}
 	} else {
+		b.capacity(c.Name, nil)
 		delete(b.world.flavors, c.Name)
 		b.events = append(b.events, gone(c.Ref))
 	}
+	_, ruled := b.world.rules.Spares[c.Name]
+	b.world.spares.all = b.world.spares.all || ruled && !reflect.DeepEqual(old, is)
 	if old.onDemand != is.onDemand || old.spec.Topology.Name != is.spec.Topology.Name {
 		b.using(c.Name)
 	}

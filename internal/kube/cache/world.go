@@ -51,6 +51,12 @@ type World struct {
 	topologies map[string]core.Topology
 	flavors    map[string]resourceFlavor
 	refusals   refusals
+	// cohorts are the Cohorts as they say themselves. left is what is left of flavors of which quotas are cut, cuts
+	// how much of whose.
+	cohorts map[string]core.Cohort
+	left    lefts
+	cuts    map[owner]map[core.FlavorResource]core.Amount
+	spares  spares
 }
 
 type known struct {
@@ -90,6 +96,9 @@ func NewWorld(rules convert.Rules) *World {
 		topologies: map[string]core.Topology{},
 		flavors:    map[string]resourceFlavor{},
 		refusals:   newRefusals(),
+		cohorts:    map[string]core.Cohort{},
+		left:       lefts{},
+		spares:     newSpares(rules.Spares),
 	}
 }
 
@@ -104,6 +113,7 @@ func (w *World) Translate(changes []ObjectUpdate) []core.Event {
 		claims:     map[core.Key]bool{},
 		priorities: map[string]bool{},
 		queues:     map[string]bool{},
+		cohorts:    map[string]bool{},
 		ended:      map[core.Key]*kueue.Workload{},
 	}
 	for _, c := range changes {
@@ -118,9 +128,9 @@ func (w *World) Decided(plan core.Plan) {
 	for _, d := range plan {
 		switch d := d.(type) {
 		case core.Admit:
-			w.plans[d.Key] = &d.Admission
+			w.plan(d.Key, &d.Admission)
 		case core.Replace:
-			w.plans[d.Key] = &d.Admission
+			w.plan(d.Key, &d.Admission)
 		case core.Evict, core.Refuse:
 		}
 	}
@@ -128,7 +138,7 @@ func (w *World) Decided(plan core.Plan) {
 
 // Undone forgets the places of a plan that could not be carried out.
 func (w *World) Undone(k core.Key) {
-	w.plans[k] = w.workloads[k].workload.Admission
+	w.plan(k, w.workloads[k].workload.Admission)
 }
 
 // observed completes a workload with what its pods say.
@@ -184,6 +194,9 @@ type batch struct {
 	// priorities are the WorkloadPriorityClasses that changed.
 	priorities map[string]bool
 	queues     map[string]bool
+	cohorts    map[string]bool
+	// recut says that other quotas are cut than before.
+	recut bool
 	// ended are Workloads that had ended when they were first seen.
 	ended map[core.Key]*kueue.Workload
 }
@@ -198,7 +211,9 @@ func (b *batch) take(c ObjectUpdate) {
 		b.topology(c)
 	case Flavor:
 		b.flavor(c)
-	case Cohort, LocalQueue, Namespace:
+	case Cohort:
+		b.cohort(c)
+	case LocalQueue, Namespace:
 		b.events = append(b.events, plain(c))
 	case LimitRange, RuntimeClass:
 		b.surroundings(c)
@@ -315,6 +330,7 @@ func (b *batch) workload(c ObjectUpdate) {
 	if ok && !convert.Finished(o) {
 		w := b.world.translate(o)
 		b.plan(k, w.Admission)
+		b.world.spares.inherit(k, w.Next)
 		entry := known{
 			workload: w,
 			priority: b.world.rules.PriorityOf(o),
@@ -361,9 +377,9 @@ func (b *batch) plan(k core.Key, a *core.Admission) {
 	old := b.world.workloads[k].workload.Admission
 	switch {
 	case a != nil:
-		b.world.plans[k] = a
+		b.world.plan(k, a)
 	case old != nil:
-		delete(b.world.plans, k) // released
+		b.world.plan(k, nil) // released
 	default:
 		return
 	}
@@ -403,7 +419,8 @@ func (b *batch) finish() []core.Event {
 			released = append(released, w.observed(k, o))
 		case w.pods.live(k) == 0 || o.workload.Admission == nil:
 			b.touch(w.plans[k])
-			delete(w.plans, k)
+			w.plan(k, nil)
+			w.spares.inherit(k, nil)
 			delete(w.workloads, k)
 			w.forgetRefusals(k)
 			released = append(released, core.WorkloadGone{Key: k})
@@ -412,6 +429,7 @@ func (b *batch) finish() []core.Event {
 			released = append(released, w.observed(k, o))
 		}
 	}
+	b.keep()
 	names := make([]string, 0, len(b.nodes))
 	for n := range b.nodes {
 		names = append(names, n)
@@ -420,8 +438,9 @@ func (b *batch) finish() []core.Event {
 	for _, name := range names {
 		if n, ok := w.nodes[name]; ok {
 			n.Foreign, n.ForeignLimits = w.pods.foreign(name, w.planned(name))
-			b.events = append(b.events, core.NodeSet{Node: n})
+			b.events = append(b.events, core.NodeSet{Node: w.withSpare(n)})
 		}
 	}
-	return slices.Concat(b.events, b.changedQueues(), released)
+	b.retell()
+	return slices.Concat(b.events, b.changedCohorts(), b.changedQueues(), released)
 }

@@ -372,6 +372,34 @@ func TestPartialAdmission(t *testing.T) {
 	}
 }
 
+// TestBalancedPlacement: with the gate pods that only prefer a level are shared out over its domains equally; what they ask
+// for besides, or require, stays as it is.
+func TestBalancedPlacement(t *testing.T) {
+	rack, block := new("rack"), new("block")
+	for name, tc := range map[string]struct {
+		asks  kueue.PodSetTopologyRequest
+		notes map[string]string
+		on    bool
+		want  core.TopologyRequest
+	}{
+		"on":       {kueue.PodSetTopologyRequest{Preferred: rack}, nil, true, core.TopologyRequest{Preferred: "rack", Balanced: "rack"}},
+		"off":      {kueue.PodSetTopologyRequest{Preferred: rack}, nil, false, core.TopologyRequest{Preferred: "rack"}},
+		"required": {kueue.PodSetTopologyRequest{Required: rack}, nil, true, core.TopologyRequest{Required: "rack"}},
+		"both":     {kueue.PodSetTopologyRequest{Required: block, Preferred: rack}, nil, true, core.TopologyRequest{Required: "block", Preferred: "rack"}},
+		"spread":   {kueue.PodSetTopologyRequest{Preferred: rack}, map[string]string{kueue.SpreadTopologyAnnotation: "rack"}, true, core.TopologyRequest{Preferred: "rack", Spread: "rack"}},
+		"nothing":  {kueue.PodSetTopologyRequest{}, nil, true, core.TopologyRequest{}},
+	} {
+		w := &kueue.Workload{
+			Spec: kueue.WorkloadSpec{PodSets: []kueue.PodSet{{Name: "main", Count: 4, TopologyRequest: &tc.asks}}},
+		}
+		w.Spec.PodSets[0].Template.Annotations = tc.notes
+		got := convert.Workload(w, convert.Rules{Balanced: tc.on}, convert.Surroundings{}).PodSets[0].Topology
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 // TestPodSetGroups: pod sets that want to be together are told so to the engine,
 // which gives them one flavor.
 func TestPodSetGroups(t *testing.T) {

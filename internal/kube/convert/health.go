@@ -67,15 +67,17 @@ type Cleared struct {
 	By     string    `json:"by,omitempty"`
 	Reason string    `json:"reason,omitempty"`
 	At     time.Time `json:"at"`
+	// WithoutTest says that the node is to be used without the deep test of nodes that return.
+	WithoutTest bool `json:"withoutTest,omitempty"`
 }
 
-// ClearedAt is when somebody last cleared a node; zero if nobody did, or it cannot be read.
-func ClearedAt(n *corev1.Node) time.Time {
+// ClearedOf is what somebody last said who cleared a node; zero if nobody did, or it cannot be read.
+func ClearedOf(n *corev1.Node) Cleared {
 	var c Cleared
 	if json.Unmarshal([]byte(n.Annotations[ClearedAnnotation]), &c) != nil {
-		return time.Time{}
+		return Cleared{}
 	}
-	return c.At
+	return c
 }
 
 // LabelledAnnotation on a Node says that mlbatch wrote its health label, and over what.
@@ -126,7 +128,6 @@ func Patient(
 	pods []*corev1.Pod,
 	flavors []core.Flavor,
 	rules []nodehealth.Rule,
-	now time.Time,
 ) (nodehealth.Patient, error) {
 	o := nodehealth.Observed{Taints: Taints(n.Spec.Taints), Labels: n.Labels}
 	for _, c := range n.Status.Conditions {
@@ -135,10 +136,11 @@ func Patient(
 			Since: c.LastTransitionTime.UTC(),
 		})
 	}
+	var passed time.Time
 	report, err := health.Read(n.Annotations)
 	for _, c := range report.Checks {
-		if c.Result == health.Passed && c.Deep && c.At.After(o.DeepPassed) {
-			o.DeepPassed = c.At.UTC()
+		if c.Result == health.Passed && c.Deep && c.At.After(passed) {
+			passed = c.At.UTC()
 		}
 		if s := ofResult(c.Result); s != nodehealth.Ignored && !accuses(c) {
 			f := nodehealth.Finding{
@@ -152,10 +154,6 @@ func Patient(
 		}
 	}
 	o.Devices = devices(pods)
-	deepPassed := o.DeepPassed
-	if deepPassed.After(now) { // it would hide all that is fatal until then
-		o.DeepPassed = time.Time{}
-	}
 	out := nodehealth.Patient{
 		Name: n.Name, UID: string(n.UID), Pools: nodehealth.Pools(flavors, NodeSignals(n)),
 		Testing: nodehealth.IsTest(n.Labels),
@@ -167,7 +165,8 @@ func Patient(
 			f.Resource = ""
 		}
 	}
-	out.DeepPassed, out.Cleared = deepPassed, ClearedAt(n)
+	cleared := ClearedOf(n)
+	out.DeepPassed, out.Cleared, out.Trusted = passed, cleared.At, cleared.WithoutTest
 	if err != nil {
 		err = fmt.Errorf("node %s: %w", n.Name, err)
 	}
@@ -192,6 +191,9 @@ func devices(pods []*corev1.Pod) []nodehealth.Finding {
 	bad := map[string][]string{}
 	for _, p := range pods {
 		for resource, id := range UnhealthyDevices(p) {
+			if strings.HasPrefix(resource, "claim:") { // what allots them says itself how they are
+				continue
+			}
 			bad[resource] = append(bad[resource], id)
 		}
 	}
@@ -208,19 +210,27 @@ func devices(pods []*corev1.Pod) []nodehealth.Finding {
 }
 
 // UnhealthyDevices are the resources and devices of a pod of which its kubelet says that they are unhealthy. Those of
-// claims have names that begin with "claim:", and are left out: what allots them says itself how they are.
+// claims have names that begin with "claim:".
 func UnhealthyDevices(p *corev1.Pod) func(yield func(resource, id string) bool) {
 	return func(yield func(resource, id string) bool) {
+		for s := range allotted(p) {
+			for _, r := range s.Resources {
+				if r.Health == corev1.ResourceHealthStatusUnhealthy && !yield(string(s.Name), string(r.ResourceID)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// allotted are the resources of which a pod's containers were given devices.
+func allotted(p *corev1.Pod) func(yield func(corev1.ResourceStatus) bool) {
+	return func(yield func(corev1.ResourceStatus) bool) {
 		for _, all := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
 			for i := range all {
 				for _, s := range all[i].AllocatedResourcesStatus {
-					if strings.HasPrefix(string(s.Name), "claim:") {
-						continue
-					}
-					for _, r := range s.Resources {
-						if r.Health == corev1.ResourceHealthStatusUnhealthy && !yield(string(s.Name), string(r.ResourceID)) {
-							return
-						}
+					if !yield(s) {
+						return
 					}
 				}
 			}

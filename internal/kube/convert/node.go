@@ -3,6 +3,7 @@ package convert
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -34,6 +35,7 @@ func NodeSignals(n *corev1.Node) nodehealth.Signals {
 		Labels:        n.Labels,
 		Taints:        Taints(n.Spec.Taints),
 		Capacity:      Resources(n.Status.Capacity),
+		Broken:        broken(n),
 		Unschedulable: n.Spec.Unschedulable,
 		Deleting:      n.DeletionTimestamp != nil,
 	}
@@ -43,6 +45,24 @@ func NodeSignals(n *corev1.Node) nodehealth.Signals {
 		}
 	}
 	return f
+}
+
+// broken are the devices of a node that cannot be allocated. What the system keeps of CPU and memory for itself is not.
+func broken(n *corev1.Node) core.Resources {
+	if len(n.Status.Allocatable) == 0 { // its kubelet has not said yet
+		return nil
+	}
+	out := map[string]core.Amount{}
+	for name, has := range n.Status.Capacity {
+		gives := n.Status.Allocatable[name]
+		if strings.Contains(string(name), "/") && has.Cmp(gives) > 0 {
+			out[string(name)] = Amount(name, has).Sub(Amount(name, gives))
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return core.MakeResources(out)
 }
 
 // lasting leaves out the taints by which Kubernetes says that a node is cordoned,

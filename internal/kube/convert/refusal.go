@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -116,12 +117,28 @@ func Refusals(w *kueue.Workload) []Refusal {
 
 // PodRefusals are the refusals that the scheduler told of on a pod that has no node.
 func PodRefusals(p *corev1.Pod) []Refusal {
+	if c := refusal(p); c != nil {
+		return ReadRefusals(c.Message)
+	}
+	return nil
+}
+
+// RefusedSince is since when the scheduler has told the same refusals of a pod that has no node; zero if it tells none.
+func RefusedSince(p *corev1.Pod) time.Time {
+	if c := refusal(p); c != nil {
+		return c.LastTransitionTime.Time
+	}
+	return time.Time{}
+}
+
+// refusal is the condition of a pod without a node that nodes refuse it; nil if it has none.
+func refusal(p *corev1.Pod) *corev1.PodCondition {
 	if p.Spec.NodeName != "" || p.DeletionTimestamp != nil {
 		return nil
 	}
 	for i := range p.Status.Conditions {
 		if c := &p.Status.Conditions[i]; c.Type == kueue.PodNodesRefused && c.Status == corev1.ConditionTrue {
-			return ReadRefusals(c.Message)
+			return c
 		}
 	}
 	return nil

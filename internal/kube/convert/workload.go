@@ -17,6 +17,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
+	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 )
 
 // WorkloadOf names the Workload that a pod belongs to; the zero key if none.
@@ -88,6 +89,49 @@ func Evicted(w *kueue.Workload) bool {
 	return apimeta.IsStatusConditionTrue(w.Status.Conditions, kueue.WorkloadEvicted)
 }
 
+// NoticeBegan is when the time began for which a Workload that was evicted may run on to save what it has done; zero if it
+// asked for none, or that is over.
+func NoticeBegan(w *kueue.Workload) time.Time {
+	c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadStopNotice)
+	if c == nil || c.Status != metav1.ConditionTrue || !Evicted(w) || w.Status.Admission == nil ||
+		w.DeletionTimestamp != nil {
+		return time.Time{}
+	}
+	return c.LastTransitionTime.Time
+}
+
+// What the condition StopNotice says, around the time at which the pods are stopped.
+const (
+	noticeBefore = "Its pods have until "
+	noticeAfter  = " to save what they have done"
+)
+
+// NoticeText is what the condition StopNotice says of pods that are stopped then.
+func NoticeText(end time.Time) string { return noticeBefore + end.UTC().Format(time.RFC3339) + noticeAfter }
+
+// ToldUntil is until when a Workload that was evicted may run on, as its condition tells people; zero if it may not, or that
+// is past.
+func ToldUntil(w *kueue.Workload, now time.Time) time.Time {
+	if NoticeBegan(w).IsZero() {
+		return time.Time{}
+	}
+	said := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadStopNotice).Message
+	end, err := time.Parse(time.RFC3339, strings.TrimSuffix(strings.TrimPrefix(said, noticeBefore), noticeAfter))
+	if err != nil || !end.After(now) {
+		return time.Time{}
+	}
+	return end
+}
+
+// StopNotice is how long a Workload asks to run on after it is evicted.
+func StopNotice(w *kueue.Workload) time.Duration {
+	d, err := time.ParseDuration(w.Annotations[kueue.StopNoticeAnnotation])
+	if err != nil || d < 0 {
+		return 0
+	}
+	return d
+}
+
 // Interruption is how far a Workload is that was evicted and keeps its quota and its healthy nodes.
 func Interruption(w *kueue.Workload) core.Interruption {
 	c := apimeta.FindStatusCondition(w.Status.Conditions, kueue.WorkloadNodesKept)
@@ -119,6 +163,9 @@ type Rules struct {
 	// WholeOnly ignores how few pods of a pod set a workload could start with
 	// (PartialAdmission off), also of Workloads that no job of ours is behind.
 	WholeOnly bool
+	// Balanced has domains of the level that pods prefer get equal shares of them, where one does not hold all and they
+	// ask for nothing else (TASBalancedPlacement on).
+	Balanced bool
 	// KeepDone keeps the quota of pods that are done until their job ends
 	// (ReclaimablePods off), whatever status.reclaimablePods says.
 	KeepDone bool
@@ -126,6 +173,10 @@ type Rules struct {
 	// not ready in time (requeuingStrategy.timestamp Creation); otherwise they go
 	// to its back.
 	RequeueByCreation bool
+	// Spares are how many nodes of flavors are kept for recovery.
+	Spares map[string]nodehealth.Spares
+	// SlackQueue is the ClusterQueue that has what nobody else was promised; "" if there is none.
+	SlackQueue string
 }
 
 // fewest is how few pods of a pod set, of which so many are left, may start; 0 means
@@ -167,6 +218,9 @@ func Workload(w *kueue.Workload, rules Rules, s Surroundings) core.Workload {
 		ps := &w.Spec.PodSets[i]
 		r := RequestsOf(&ps.Template.Spec, s, rules.Counting)
 		topology, unmet := topologyOf(ps, left[ps.Name])
+		if rules.Balanced && (core.TopologyRequest{Preferred: topology.Preferred}).Equal(topology) {
+			topology.Balanced = topology.Preferred
+		}
 		joined := group(ps)
 		if level, with := together(
 			roles,
@@ -515,7 +569,44 @@ func podCount(c kueue.TopologyAssignmentSlicePodCounts, i int) int32 {
 	return 0
 }
 
-// topology writes places as one slice over host names; none for no places.
+// longestEnd is how long what names begin or end with may be, by the schema of Workloads.
+const longestEnd = 63
+
+// compressed are names without what all of them begin and end with. Something is left of each.
+func compressed(names []string) *kueue.TopologyAssignmentSliceLevelIndividualValues {
+	out := &kueue.TopologyAssignmentSliceLevelIndividualValues{Roots: names}
+	if len(names) < 2 {
+		return out
+	}
+	first, shortest := names[0], len(names[0])
+	before, after := len(first), len(first)
+	for _, name := range names[1:] {
+		shortest = min(shortest, len(name))
+		before, after = min(before, len(name)), min(after, len(name))
+		for name[:before] != first[:before] {
+			before--
+		}
+		for name[len(name)-after:] != first[len(first)-after:] {
+			after--
+		}
+	}
+	before = min(before, max(0, shortest-1), longestEnd)
+	after = min(after, max(0, shortest-1-before), longestEnd)
+	if before > 0 {
+		out.Prefix = new(first[:before])
+	}
+	if after > 0 {
+		out.Suffix = new(first[len(first)-after:])
+	}
+	out.Roots = make([]string, len(names))
+	for i, name := range names {
+		out.Roots[i] = name[before : len(name)-after]
+	}
+	return out
+}
+
+// topology writes places as one slice over host names, of which what all begin and end with is written once: of a gang on
+// thousands of nodes they are most of its Workload. none for no places.
 func topology(places []core.Place) *kueue.TopologyAssignment {
 	if len(places) == 0 {
 		return nil
@@ -528,11 +619,9 @@ func topology(places []core.Place) *kueue.TopologyAssignment {
 		same = same && p.Count == places[0].Count
 	}
 	s := kueue.TopologyAssignmentSlice{
-		DomainCount: int32(len(places)), //nolint:gosec // bounded by the number of nodes
-		ValuesPerLevel: []kueue.TopologyAssignmentSliceLevelValues{
-			{Individual: &kueue.TopologyAssignmentSliceLevelIndividualValues{Roots: roots}},
-		},
-		PodCounts: kueue.TopologyAssignmentSlicePodCounts{Individual: counts},
+		DomainCount:    int32(len(places)), //nolint:gosec // bounded by the number of nodes
+		ValuesPerLevel: []kueue.TopologyAssignmentSliceLevelValues{{Individual: compressed(roots)}},
+		PodCounts:      kueue.TopologyAssignmentSlicePodCounts{Individual: counts},
 	}
 	if same {
 		s.PodCounts = kueue.TopologyAssignmentSlicePodCounts{Universal: &counts[0]}

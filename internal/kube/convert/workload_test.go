@@ -1,6 +1,8 @@
 package convert_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -439,6 +442,50 @@ func TestPodState(t *testing.T) {
 	mine.Annotations = nil
 	if convert.WorkloadOf(&mine) != (core.Key{}) {
 		t.Errorf("it belongs to no workload, not to %v", convert.WorkloadOf(&mine))
+	}
+}
+
+// What the names of nodes begin and end with is written once, and read as it was: it is most of a Workload with thousands of
+// nodes.
+func TestNamesOfNodesAreWrittenOnce(t *testing.T) {
+	many := make([]core.Place, 5000)
+	for i := range many {
+		many[i] = core.Place{Node: fmt.Sprintf("gpu-h100-%05d.cluster.example.com", i), Count: 8}
+	}
+	long := strings.Repeat("a", 63)
+	for name, tc := range map[string]struct {
+		places         []core.Place
+		prefix, suffix string
+	}{
+		"longer than the schema has it": {
+			[]core.Place{{Node: long + "bc1de" + long, Count: 1}, {Node: long + "bc2de" + long, Count: 1}}, long, long,
+		},
+		"one":                 {[]core.Place{{Node: "node-1", Count: 1}}, "", ""},
+		"nothing alike":       {[]core.Place{{Node: "a", Count: 1}, {Node: "b", Count: 2}}, "", ""},
+		"a number":            {[]core.Place{{Node: "node-1", Count: 1}, {Node: "node-2", Count: 1}}, "node-", ""},
+		"one within another":  {[]core.Place{{Node: "node-1", Count: 1}, {Node: "node-11", Count: 1}}, "node-", ""},
+		"ends overlap":        {[]core.Place{{Node: "aaa", Count: 1}, {Node: "aaaaa", Count: 1}}, "aa", ""},
+		"only ends are alike": {[]core.Place{{Node: "a.local", Count: 1}, {Node: "b.local", Count: 1}}, "", ".local"},
+		"five thousand":       {many, "gpu-h100-0", ".cluster.example.com"},
+	} {
+		is := convert.StatusAdmission(
+			core.Admission{PodSets: []core.PodSetAdmission{{Name: "main", Places: tc.places}}},
+		)
+		at := is.PodSetAssignments[0].TopologyAssignment
+		names := at.Slices[0].ValuesPerLevel[0].Individual
+		if got := ptr.Deref(names.Prefix, ""); got != tc.prefix || ptr.Deref(names.Suffix, "") != tc.suffix {
+			t.Errorf("%s: all begin with %q and end with %q", name, got, ptr.Deref(names.Suffix, ""))
+		}
+		if slices.Contains(names.Roots, "") || (names.Prefix != nil && *names.Prefix == "") {
+			t.Errorf("%s: nothing is left of a name: %q", name, names.Roots)
+		}
+		if diff := cmp.Diff(tc.places, convert.Places(at)); diff != "" {
+			t.Errorf("%s: read as (-want +got):\n%s", name, diff)
+		}
+		text, err := json.Marshal(at)
+		if err != nil || len(text) > 41_000 { // 185,000 with whole names
+			t.Errorf("%s: %d bytes, %v", name, len(text), err)
+		}
 	}
 }
 

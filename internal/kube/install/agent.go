@@ -3,15 +3,18 @@ package install
 import (
 	"fmt"
 	"path"
+	"slices"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	health "github.com/mlbatch/mlbatch/api/health/v1alpha1"
 )
@@ -28,6 +31,8 @@ const (
 	AgentOperatorRole = "mlbatch-agent-operator"
 	// agentGuard names the policy that leaves each agent its own Node, and of that little.
 	agentGuard = "mlbatch-agent-node"
+	// agentLease is what agents that test deeply take turns by.
+	agentLease = "mlbatch-agent-deep"
 )
 
 const (
@@ -208,7 +213,8 @@ func agentPaths() []string {
 }
 
 // agentRoles are what agents may do, and what others may ask of them. Of Nodes and pods RBAC cannot say which:
-// agentGuards do for what is written. In mlbatch's namespace they make claims for volumes, and take turns by a Lease.
+// agentGuards do for what is written. In mlbatch's namespace they take turns by a Lease and, if they check volumes, make
+// claims for them.
 func (x *rendering) agentRoles() []client.Object {
 	if !x.Agent.Enabled {
 		return nil
@@ -221,13 +227,17 @@ func (x *rendering) agentRoles() []client.Object {
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		}
 	}
+	rules := []rbacv1.PolicyRule{
+		named(allow("coordination.k8s.io", []string{"get", "update"}, "leases"), agentLease),
+	}
+	if x.Agent.claims() {
+		rules = append(rules, allow("", []string{"create", "delete", "get"}, "persistentvolumeclaims"))
+	}
 	return []client.Object{
 		&corev1.ServiceAccount{ObjectMeta: home},
-		&rbacv1.Role{ObjectMeta: home, Rules: []rbacv1.PolicyRule{
-			allow("", []string{"create", "delete", "get"}, "persistentvolumeclaims"),
-			allow("coordination.k8s.io", []string{"create"}, "leases"),
-			named(allow("coordination.k8s.io", []string{"get", "update"}, "leases"), "mlbatch-agent-deep"),
-		}},
+		// It is made here, so that no agent needs the right to make any, which cannot be for one name.
+		&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: x.Namespace, Name: agentLease}},
+		&rbacv1.Role{ObjectMeta: home, Rules: rules},
 		&rbacv1.RoleBinding{
 			ObjectMeta: home, Subjects: subjects,
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: Agent},
@@ -245,6 +255,15 @@ func (x *rendering) agentRoles() []client.Object {
 		}),
 		bind(Agent+":operator", AgentOperatorRole), // they ask each other
 	}
+}
+
+// claims reports whether their file has them check volumes. One that cannot be read does not: agents say what is wrong
+// with it.
+func (a *Agents) claims() bool {
+	var c struct {
+		Checks []string `json:"checks"`
+	}
+	return yaml.Unmarshal([]byte(a.Config), &c) == nil && slices.Contains(c.Checks, "pvc")
 }
 
 // agentGuards are a policy that leaves agents the Node that their pod is on, and of that the annotations in which

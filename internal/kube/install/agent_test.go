@@ -47,11 +47,28 @@ func TestAgentsMayLittle(t *testing.T) {
 		}
 	}
 	want := []string{
-		"create delete get persistentvolumeclaims ", "create leases ", "get update leases mlbatch-agent-deep",
+		"get update leases mlbatch-agent-deep",
 		"get list patch nodes ", "list pods ", "create tokenreviews ", "create subjectaccessreviews ",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("agents may\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// Who takes a node over makes no claims where nobody asked for volumes to be checked.
+func TestAgentsMakeClaimsOnlyIfTheyCheckVolumes(t *testing.T) {
+	v := withAgents()
+	for config, want := range map[string]bool{"checks: [ping, pvc]\n": true, "checks: [ping]\n": false, "broken: [": false} {
+		v.Agent.Config = config
+		got := false
+		for _, r := range of[rbacv1.Role](render(t, v), "Role") {
+			if r.Name == install.Agent {
+				got = slices.Contains(said(r.Rules), "create delete get persistentvolumeclaims ")
+			}
+		}
+		if got != want {
+			t.Errorf("with %q they may make claims: %v", config, got)
+		}
 	}
 }
 

@@ -118,6 +118,7 @@ func partsOf(opts Options) (*parts, error) {
 	p := &parts{
 		policies: slices.Concat(
 			bindingGuards(opts),
+			deepTestGuards(opts),
 			holdGuards(),
 			tenantGuards(opts.Kinds),
 		),

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -12,6 +13,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/rights"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/podmeta"
 	"github.com/mlbatch/mlbatch/internal/kube/webhook"
@@ -26,6 +28,37 @@ const (
 	execGuard     = "mlbatch-controller-exec"
 )
 
+// deepTestGuard names the policy that leaves deep tests to the controller.
+const deepTestGuard = "mlbatch-deep-test"
+
+// controllerUsers are the names that the controller has.
+func controllerUsers(o Options) []string {
+	users := []string{"system:serviceaccount:" + o.Namespace + ":" + Controller}
+	if o.ControllerUser != "" {
+		users = append(users, o.ControllerUser)
+	}
+	return users
+}
+
+// deepTestGuards are a policy by which the controller alone says of a Job that it is a deep test: what comes of that is
+// believed of a node.
+func deepTestGuards(o Options) []client.Object {
+	was := func(kind string) string {
+		mark := ".metadata.?" + kind + "[?'" + convert.DeepTestLabel + "'].orValue('')"
+		return "object" + mark + " == (request.operation == 'CREATE' ? '' : oldObject" + mark + ")"
+	}
+	return guard(deepTestGuard, written(batchv1.GroupName, "jobs"), []admissionregistrationv1.MatchCondition{
+		{
+			Name:       "not-by-the-controller",
+			Expression: "!(request.userInfo.username in ['" + strings.Join(controllerUsers(o), "', '") + "'])",
+		},
+	}, []admissionregistrationv1.Validation{{
+		Expression: was("labels") + " && " + was("annotations"),
+		Message: "deep tests of nodes are made by mlbatch's controller only: leave out label and annotation " +
+			convert.DeepTestLabel,
+	}})
+}
+
 // bindingGuards are a policy for the bindings that the controller makes. To make
 // any, it has to have the right to make them everywhere; an attacker who took it over
 // could give rights to another user, or take some in the namespaces of the cluster
@@ -36,10 +69,7 @@ const (
 // in pods, it has only to pass it on: execGuards keep it from doing so itself.
 // In which other namespaces whereGuards say.
 func bindingGuards(o Options) []client.Object {
-	users := []string{"system:serviceaccount:" + o.Namespace + ":" + Controller}
-	if o.ControllerUser != "" {
-		users = append(users, o.ControllerUser)
-	}
+	users := controllerUsers(o)
 	subjects := make([]string, len(users))
 	for i, u := range users {
 		s := rights.Subject(u)

@@ -97,12 +97,30 @@ func templateOf(sets []kueue.PodSet, name kueue.PodSetReference) *corev1.PodTemp
 
 // restore makes a template what its author wrote, in all that an admission may change.
 func restore(t, author *corev1.PodTemplateSpec) {
-	t.Labels, t.Annotations = maps.Clone(author.Labels), maps.Clone(author.Annotations)
+	t.Labels, t.Annotations = maps.Clone(author.Labels), AuthoredAnnotations(author.Annotations, t.Annotations)
 	t.Spec.NodeSelector, t.Spec.Tolerations = maps.Clone(
 		author.Spec.NodeSelector,
 	), slices.Clone(
 		author.Spec.Tolerations,
 	)
+}
+
+// AuthoredAnnotations are the annotations of a template as its author wrote them, of which its Workload has a record:
+// to the groups of pod sets that this names, what the job says of all of its pods was added (Outer). No admission
+// writes groups into a template, so that those which it has are its author's.
+func AuthoredAnnotations(record, has map[string]string) map[string]string {
+	const key = kueue.TopologyGroupsAnnotation
+	out := maps.Clone(record)
+	own, wrote := has[key]
+	switch _, recorded := record[key]; {
+	case wrote && recorded:
+		out[key] = own
+	case recorded:
+		if delete(out, key); len(out) == 0 {
+			return nil
+		}
+	}
+	return out
 }
 
 // KeepInjected leaves in a template that its author writes again, t, what an admission added

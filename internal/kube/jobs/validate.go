@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,6 +44,14 @@ func ValidateLabels(o metav1.Object) field.ErrorList {
 			errs,
 			field.Invalid(field.NewPath("metadata", "annotations").Key(kueue.AfterAnnotation), list, err.Error()),
 		)
+	}
+	if said, has := o.GetAnnotations()[kueue.StopNoticeAnnotation]; has {
+		if d, err := time.ParseDuration(said); err != nil || d < time.Second {
+			errs = append(errs, field.Invalid(
+				field.NewPath("metadata", "annotations").Key(kueue.StopNoticeAnnotation),
+				said, "use a duration of 1s or more, such as 60s; recovery.maxStopNotice of the configuration bounds it",
+			))
+		}
 	}
 	_, wrong := StepsOf(o)
 	return append(errs, wrong...)

@@ -4,6 +4,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -119,6 +120,8 @@ type Options struct {
 	// VisibilityAddress is where the API of pending workloads is served. It has the
 	// certificate of the webhooks.
 	VisibilityAddress string
+	// Replica names the process in answers about views; "" is the name of its host.
+	Replica string
 	// Kubeconfig is the file that Config is from; "" is the pod's service account.
 	Kubeconfig string
 	// ProfilesAddress serves Go's profiles.
@@ -171,6 +174,8 @@ type Options struct {
 	Retries *core.RetryText
 	// NodeHealth says what is made of signs that nodes are bad (nodeHealth).
 	NodeHealth NodeHealth
+	// Capacity says what nodes there should be, and what becomes of quotas when too many are lost (capacity).
+	Capacity Capacity
 	// History says which jobs that ended are remembered (history).
 	History history.Retention
 	// Limits are what users may ask for in their jobs (tenants).
@@ -343,6 +348,11 @@ func Run(ctx context.Context, opts Options) error {
 		if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, name, index); err != nil {
 			return fmt.Errorf("index pods by %s: %w", name, err)
 		}
+	}
+	if err := mgr.GetFieldIndexer().IndexField(
+		ctx, &kueue.Workload{}, healthcontroller.HangIndex, healthcontroller.IndexHangs,
+	); err != nil {
+		return fmt.Errorf("index workloads by hangs: %w", err)
 	}
 	if err := mgr.GetFieldIndexer().IndexField(
 		ctx,
@@ -565,6 +575,7 @@ const stabilizationWindow = 500 * time.Millisecond
 // decisions adds the decision loop and what shows its numbers.
 func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) error {
 	flight := recorder(mgr.GetLogger(), opts)
+	opts.Rules.SlackQueue, opts.Rules.Spares = opts.SlackQueue, opts.Capacity.spares()
 	engine := cycle.Options{
 		IgnoreUndeclared:     opts.IgnoreUndeclared,
 		BlockAdmission:       opts.BlockAdmission,
@@ -639,7 +650,7 @@ func decisions(mgr manager.Manager, opts Options, counters *metrics.Metrics) err
 				Health:          opts.health,
 				HealthNamespace: opts.Namespace,
 				Kinds:           opts.Kinds,
-				Replica:         replica(),
+				Replica:         cmp.Or(opts.Replica, replica()),
 				Clock:           clock.RealClock{},
 			},
 		})
@@ -884,7 +895,7 @@ func jobKinds(mgr manager.Manager, opts Options, counters *metrics.Metrics) erro
 	if err := places(mgr, evictor, opts.Schedulers); err != nil {
 		return err
 	}
-	if err := ends(mgr, evictor, opts.Limits.Termination); err != nil {
+	if err := ends(mgr, evictor, opts.Limits.Termination, opts.NodeHealth.tests()); err != nil {
 		return err
 	}
 	if err := awcontroller.SetupWithManager(
@@ -940,8 +951,9 @@ func places(mgr manager.Manager, evictor eviction.Evictor, schedulers jobs.Sched
 	return nil
 }
 
-// ends adds what has pods go that run without quota, and has all go in time, if there is a longest one.
-func ends(mgr manager.Manager, evictor eviction.Evictor, longest time.Duration) error {
+// ends adds what has pods go that run without quota, and has all go in time, if there is a longest one. Those of deep
+// tests are in a namespace of theirs.
+func ends(mgr manager.Manager, evictor eviction.Evictor, longest time.Duration, tests string) error {
 	err := uncounted.SetupWithManager(mgr, uncounted.Options{
 		Client:   evictor.Client,
 		Live:     evictor.Live,
@@ -959,6 +971,7 @@ func ends(mgr manager.Manager, evictor eviction.Evictor, longest time.Duration) 
 			Clock:    clock.RealClock{},
 			Recorder: evictor.Recorder,
 			Longest:  longest,
+			Tests:    tests,
 		},
 	)
 	if err != nil {
@@ -1007,9 +1020,16 @@ func ownRights(mgr manager.Manager, opts Options, _ *metrics.Metrics) error {
 	)
 }
 
-func nodesAndQueues(mgr manager.Manager, opts Options, _ *metrics.Metrics) error {
+func nodesAndQueues(mgr manager.Manager, opts Options, counters *metrics.Metrics) error {
 	return slack.SetupWithManager(
 		mgr,
-		slack.Options{Queue: opts.SlackQueue, Namespace: opts.Namespace, Health: opts.health},
+		slack.Options{
+			Queue:     opts.SlackQueue,
+			Namespace: opts.Namespace,
+			Health:    opts.health,
+			Pools:     opts.Capacity.Pools,
+			Cut:       opts.Capacity.Cut,
+			Show:      counters.Capacity,
+		},
 	)
 }

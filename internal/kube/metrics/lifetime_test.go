@@ -233,6 +233,10 @@ func everything(m *metrics.Metrics) {
 		map[string]int{"f": 1},
 		[]nodehealth.State{nodehealth.Healthy},
 	)
+	m.DeepTests(map[string]int{"f": 1})
+	m.Capacity(
+		map[string][]nodehealth.Capacity{"f": {{Resource: "r", Planned: 1, Promised: 1, ShortSince: start}}},
+	)
 	m.Hung(&kueue.Workload{Status: kueue.WorkloadStatus{Admission: &kueue.Admission{ClusterQueue: "q"}}}, true)
 	m.Attempted(metrics.Success, time.Millisecond)
 	m.QuotaReserved(w, time.Second)

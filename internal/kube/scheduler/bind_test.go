@@ -5,8 +5,11 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
@@ -107,4 +110,102 @@ func TestBindAnswersWhatIsSo(t *testing.T) {
 			t.Errorf("status is %v, want that the next plugin binds it", got)
 		}
 	})
+}
+
+// refusing is a binder that an API server refuses.
+type refusing struct {
+	lostAnswer
+	err error
+}
+
+func (r refusing) Bind(context.Context, fwk.CycleState, *corev1.Pod, string) *fwk.Status {
+	return fwk.AsStatus(r.err)
+}
+
+// A pod that the API server will not bind to its planned node, however often it is asked, has its gang's plan called
+// back: which node it is and why is told as what nodes refuse themselves. What may pass is tried again, and nothing is
+// told.
+func TestBindThatIsRefusedForGoodIsTold(t *testing.T) {
+	waiting := onNode("a", "", corev1.PodPending)
+	bound := onNode("b", "n1", corev1.PodRunning)
+	ends := onNode("a", "", corev1.PodPending)
+	ends.DeletionTimestamp, ends.Finalizers = &metav1.Time{Time: time.Unix(1, 0)}, []string{"x"}
+	pods := corev1.Resource("pods")
+	terminating := apierrors.NewForbidden(pods, "a", errors.New("because it is being terminated"))
+	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	for name, c := range map[string]struct {
+		why    string
+		err    error
+		stored *corev1.Pod
+		told   string
+	}{
+		"a webhook denies it": {
+			"it would again",
+			apierrors.NewForbidden(pods, "a", errors.New("admission webhook denied the request: node n1 is for others")),
+			waiting,
+			"node n1 is for others",
+		},
+		"a webhook does not find what it asks for": {
+			"it would not again",
+			apierrors.NewNotFound(corev1.Resource("nodes"), "n1"), waiting, `nodes "n1" not found`,
+		},
+		"it is invalid": {
+			"and stays so", apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Binding").GroupKind(), "a", nil), waiting,
+			"is invalid",
+		},
+		"the server is away":      {"it comes back", errors.New("connection refused"), waiting, ""},
+		"too much is asked of it": {"later it does", apierrors.NewTooManyRequests("later", 1), waiting, ""},
+		"this process may not": {
+			"no node is to blame",
+			apierrors.NewForbidden(pods, "a", errors.New(`User "s" cannot create resource "pods/binding"`)), waiting, "",
+		},
+		"the namespace ends":     {"and the pod with it", terminating, waiting, ""},
+		"the pod is being ended": {"it needs no node", apierrors.NewBadRequest("deleted"), ends, ""},
+		"the pod is elsewhere": {
+			"another scheduler bound it", apierrors.NewBadRequest("bound"), onNode("a", "n2", corev1.PodPending), "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk()
+			k, _ := gang.KeyOf(waiting)
+			d.gangs[k] = gang.Gang{Key: k, Admitted: true}
+			d.pods[k] = []*corev1.Pod{waiting, bound}
+			var told found
+			p := &gangPlugin{
+				handle: handleOf{
+					client: fake.NewClientset(c.stored),
+				},
+				binder:       refusing{err: c.err},
+				reservations: d.Reservations,
+				refused:      func(_ *corev1.Pod, f found) { told = f },
+			}
+			bind := func(node string) {
+				d.reserve(k, waiting.UID, node)
+				if p.Bind(t.Context(), nil, waiting, node).IsSuccess() {
+					t.Error("it counts as bound")
+				}
+				d.release(k, waiting.UID)
+			}
+			bind("n0") // by an earlier plan
+			for range 2 {
+				d.now = d.now.Add(settles - time.Millisecond)
+				if bind("n1"); len(told.refusals) > 0 {
+					t.Errorf("told %+v at once: a webhook may be about to know better", told.refusals)
+				}
+				p.reservations.undisputed(k) // as the nodes say, before each attempt
+			}
+			d.now = d.now.Add(time.Millisecond)
+			bind("n1")
+			switch {
+			case c.told == "" && len(told.refusals) > 0:
+				t.Errorf("told %+v: %s", told.refusals, c.why)
+			case c.told != "" && (len(told.refusals) != 1 || told.refusals[0].Node != "n1" || told.refusals[0].Most != 1 ||
+				!strings.Contains(told.refusals[0].Why, c.told)):
+				t.Errorf("told %+v, want that n1 takes the one that it has, and %q", told.refusals, c.told)
+			}
+			if d.forget(k, waiting.UID); len(d.runs) > 0 {
+				t.Error("it is remembered when the pod is gone")
+			}
+		})
+	}
 }

@@ -110,6 +110,23 @@ func (b *Reservations) disputed(k gang.Key) time.Duration {
 	return b.now().Sub(r.disputed)
 }
 
+// unbindable is for how long the API server has refused to bind a pod to its node, which it does now. It outlasts the
+// attempts to place its gang, of which each finds that the node itself takes the pod.
+func (b *Reservations) unbindable(k gang.Key, uid types.UID, node string) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.run(k)
+	u, is := r.unbindable[uid]
+	if !is || u.node != node {
+		u = unbindable{node, b.now()}
+		if r.unbindable == nil {
+			r.unbindable = map[types.UID]unbindable{}
+		}
+		r.unbindable[uid] = u
+	}
+	return b.now().Sub(u.since)
+}
+
 // undisputed notes that they do not.
 func (b *Reservations) undisputed(k gang.Key) {
 	b.mu.Lock()
@@ -177,11 +194,34 @@ func (n *noter) tellAnswer(ctx context.Context, name types.NamespacedName) error
 	if !is {
 		return nil
 	}
+	if err := n.writeAnswer(ctx, name, a); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if now := n.answers[name]; now.uid == a.uid && slices.Equal(now.refusals, a.refusals) {
+		delete(n.answers, name)
+	}
+	return nil
+}
+
+// writeAnswer writes it as the condition of a pod, whose time is since when the same nodes refuse it for the same plugin.
+func (n *noter) writeAnswer(ctx context.Context, name types.NamespacedName, a answer) error {
+	text, since := convert.RefusalsText(a.refusals), metav1.Now()
+	if pod, err := n.pods.Pods(name.Namespace).Get(name.Name); err == nil && pod.UID == a.uid {
+		told, said := toldBefore(pod, a)
+		if said == text {
+			return nil
+		}
+		if !told.IsZero() {
+			since = told
+		}
+	}
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": a.uid},
 		"status": map[string]any{"conditions": []map[string]any{{
 			"type": kueue.PodNodesRefused, "status": corev1.ConditionTrue, "reason": a.plugin,
-			"message": convert.RefusalsText(a.refusals), "lastTransitionTime": metav1.Now(),
+			"message": text, "lastTransitionTime": since,
 		}}},
 	})
 	if err != nil {
@@ -193,10 +233,23 @@ func (n *noter) tellAnswer(ctx context.Context, name types.NamespacedName) error
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("tell pod %s which nodes refuse it: %w", name, err)
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if now := n.answers[name]; now.uid == a.uid && slices.Equal(now.refusals, a.refusals) {
-		delete(n.answers, name)
-	}
 	return nil
+}
+
+// toldBefore is since when a pod says that the same nodes refuse it, maybe in other words, and the text; zero if it says
+// no such thing.
+func toldBefore(pod *corev1.Pod, a answer) (since metav1.Time, text string) {
+	for i := range pod.Status.Conditions {
+		c := &pod.Status.Conditions[i]
+		if c.Type != kueue.PodNodesRefused || c.Status != corev1.ConditionTrue || c.Reason != a.plugin {
+			continue
+		}
+		told, now := convert.ReadRefusals(c.Message), convert.ReadRefusals(convert.RefusalsText(a.refusals))
+		if slices.EqualFunc(told, now, func(x, y convert.Refusal) bool {
+			return x.PodSet == y.PodSet && x.Node == y.Node && x.Most == y.Most
+		}) {
+			return c.LastTransitionTime, c.Message
+		}
+	}
+	return metav1.Time{}, ""
 }

@@ -143,43 +143,70 @@ func TestUnevenPodsAreGivenTimeToBeMadeEven(t *testing.T) {
 	}
 }
 
+// TestNoterWritesWhichNodesRefuse: once, and since when: the time is that of the first answer, whatever words a webhook
+// finds for the same again.
 func TestNoterWritesWhichNodesRefuse(t *testing.T) {
-	d := newDesk()
-	g := d.gang("job", "a")
-	resize(d.pods[g.Key][0], 1)
-	p := planned(d.pods[g.Key][0].DeepCopy(), "job", "main")
-	p.Namespace, p.Name = "blue", "a"
-	n, written, queue := newTestNoter(t, d, p)
-	n.refused(
-		p,
-		found{
-			plugin:   names.VolumeBinding,
-			refusals: []convert.Refusal{{PodSet: "main", NodeRefusal: core.NodeRefusal{Node: "n1", Why: "no volume"}}},
-		},
-	)
-	name, _ := queue.Get()
-	for range 2 { // the second time there is nothing to write
-		if err := n.note(t.Context(), name); err != nil {
+	before := metav1.NewTime(time.Unix(500, 0))
+	told := func(plugin, text string) []corev1.PodCondition {
+		return []corev1.PodCondition{{
+			Type: kueue.PodNodesRefused, Status: corev1.ConditionTrue, Reason: plugin, Message: text,
+			LastTransitionTime: before,
+		}}
+	}
+	for name, c := range map[string]struct {
+		told   []corev1.PodCondition
+		writes int
+		since  bool // before
+	}{
+		"nothing is told":       {nil, 1, false},
+		"it is told":            {told(names.VolumeBinding, "main: n1=0: no volume"), 0, true},
+		"told in other words":   {told(names.VolumeBinding, "main: n1=0: none at 10:31"), 1, true},
+		"another node is told":  {told(names.VolumeBinding, "main: n2=0: no volume"), 1, false},
+		"it takes fewer":        {told(names.VolumeBinding, "main: n1=1: no volume"), 1, false},
+		"another plugin is":     {told(names.NodePorts, "main: n1=0: no volume"), 1, false},
+		"it was not true":       {[]corev1.PodCondition{{Type: kueue.PodNodesRefused, Status: corev1.ConditionFalse}}, 1, false},
+		"another thing is told": {[]corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}, 1, false},
+	} {
+		d := newDesk()
+		g := d.gang("job", "a")
+		resize(d.pods[g.Key][0], 1)
+		p := planned(d.pods[g.Key][0].DeepCopy(), "job", "main")
+		p.Namespace, p.Name, p.Status.Conditions = "blue", "a", c.told
+		n, written, queue := newTestNoter(t, d, p)
+		n.refused(
+			p,
+			found{
+				plugin: names.VolumeBinding,
+				refusals: []convert.Refusal{
+					{PodSet: "main", NodeRefusal: core.NodeRefusal{Node: "n1", Why: "no volume"}},
+				},
+			},
+		)
+		key, _ := queue.Get()
+		for range 2 { // the second time there is nothing to write
+			if err := n.note(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+		}
+		writes := 0
+		for _, a := range written.Actions() {
+			if a.GetVerb() == "patch" {
+				writes++
+			}
+		}
+		got, err := written.CoreV1().Pods("blue").Get(t.Context(), "a", metav1.GetOptions{})
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	writes := 0
-	for _, a := range written.Actions() {
-		if a.GetVerb() == "patch" {
-			writes++
+		i := slices.IndexFunc(
+			got.Status.Conditions,
+			func(c corev1.PodCondition) bool { return c.Type == kueue.PodNodesRefused },
+		)
+		if i < 0 || writes != c.writes || got.Status.Conditions[i].Reason != names.VolumeBinding ||
+			got.Status.Conditions[i].Message != "main: n1=0: no volume" ||
+			got.Status.Conditions[i].LastTransitionTime.Equal(&before) != c.since {
+			t.Errorf("%s: %d writes, conditions %v", name, writes, got.Status.Conditions)
 		}
-	}
-	got, err := written.CoreV1().Pods("blue").Get(t.Context(), "a", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	i := slices.IndexFunc(
-		got.Status.Conditions,
-		func(c corev1.PodCondition) bool { return c.Type == kueue.PodNodesRefused },
-	)
-	if i < 0 || writes != 1 || got.Status.Conditions[i].Reason != names.VolumeBinding ||
-		got.Status.Conditions[i].Message != "main: n1=0: no volume" {
-		t.Errorf("%d writes, conditions %v", writes, got.Status.Conditions)
 	}
 }
 

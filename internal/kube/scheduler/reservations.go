@@ -57,6 +57,14 @@ type run struct {
 	leaderPod types.UID
 	// disputed is since when planned nodes refuse it by rules that the engine does not know.
 	disputed time.Time
+	// unbindable are the pods that the API server refused to bind to their nodes.
+	unbindable map[types.UID]unbindable
+}
+
+// unbindable is since when a pod may not be bound to its node.
+type unbindable struct {
+	node  string
+	since time.Time
 }
 
 // try is one attempt to start a gang. Invariant: assignments never changes after the
@@ -201,7 +209,8 @@ func (b *Reservations) run(k gang.Key) *run {
 
 // dropIdle drops a run that has neither nodes nor a refusal.
 func (b *Reservations) dropIdle(k gang.Key) {
-	if r := b.runs[k]; r != nil && len(r.reserved) == 0 && r.try == nil && r.refusal == "" {
+	if r := b.runs[k]; r != nil && len(r.reserved) == 0 && r.try == nil && r.refusal == "" &&
+		len(r.unbindable) == 0 {
 		delete(b.runs, k)
 	}
 }
@@ -434,8 +443,11 @@ func (b *Reservations) releaseLocked(k gang.Key, uid types.UID) (empty bool) {
 func (b *Reservations) forget(k gang.Key, uid types.UID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if r := b.runs[k]; r != nil && r.leaderPod == uid {
-		r.refusal, r.leaderPod = "", ""
+	if r := b.runs[k]; r != nil {
+		delete(r.unbindable, uid)
+		if r.leaderPod == uid {
+			r.refusal, r.leaderPod = "", ""
+		}
 	}
 	b.releaseLocked(k, uid)
 }

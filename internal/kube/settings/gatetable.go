@@ -9,7 +9,6 @@ const (
 	noElastic   = "mlbatch does not resize running jobs yet"
 	byTopology  = "gangs are placed, and their lost nodes replaced, by the Topology of their flavor in any case"
 	nearest     = "the best domain is found exactly, by mlbatch's own search"
-	noBalance   = "pods are balanced among domains where they ask for it, by annotation mlbatch.dev/podset-balanced-topology"
 	noLikes     = "mlbatch does not weigh preferred node affinity yet"
 	noSuchKind  = "mlbatch does not queue this kind of job yet"
 	noVariants  = "mlbatch does not try several flavors of one job at a time yet"
@@ -60,7 +59,7 @@ func gates() []gate {
 		{"ReclaimablePods", "Beta", true, choice, "", ""},
 		{"TopologyAwareScheduling", "Beta", true, inner, "", byTopology},
 		{"TASProfileMixed", "Beta", true, inner, "", nearest},
-		{"TASBalancedPlacement", "Alpha", false, absent, "TopologyAwareScheduling", noBalance},
+		{"TASBalancedPlacement", "Alpha", false, choice, "TopologyAwareScheduling", ""},
 		{"TASMultiLayerTopology", "Beta", true, inner, "", byTopology},
 		{"TASRespectNodeAffinityPreferred", "Alpha", false, absent, "TopologyAwareScheduling", noLikes},
 		{"TASFailedNodeReplacement", "Beta", true, inner, "", byTopology},

@@ -46,6 +46,7 @@ func (s *Resolved) jobs(opts manager.Options) manager.Options {
 	}
 	opts.Rules.PriorityBoost = s.Gates["PriorityBoost"]
 	opts.Rules.WholeOnly = !s.Gates["PartialAdmission"]
+	opts.Rules.Balanced = s.Gates["TASBalancedPlacement"]
 	opts.Rules.KeepDone = !s.Gates["ReclaimablePods"]
 	opts.Rules.NoAdmissionGates = !s.Gates["AdmissionGatedBy"]
 	opts.Gates = manager.Gates{

@@ -65,10 +65,12 @@ integrations: {frameworks: [batch/job], labelKeysToCopy: [a, b], writePodGroups:
 		},
 		"gates": {
 			"each of them has an effect",
-			"featureGates: {PriorityBoost: true, AdmissionGatedBy: false, PartialAdmission: false, ReclaimablePods: false, AssignQueueLabelsForPods: false, WorkloadPriorityClassDefaulting: false}",
+			"featureGates: {PriorityBoost: true, TASBalancedPlacement: true, AdmissionGatedBy: false, PartialAdmission: false, ReclaimablePods: false, AssignQueueLabelsForPods: false, WorkloadPriorityClassDefaulting: false}",
 			outcome{
-				Lab:   true,
-				Rules: convert.Rules{PriorityBoost: true, NoAdmissionGates: true, WholeOnly: true, KeepDone: true},
+				Lab: true,
+				Rules: convert.Rules{
+					PriorityBoost: true, NoAdmissionGates: true, WholeOnly: true, KeepDone: true, Balanced: true,
+				},
 				Gates: manager.Gates{
 					WholeJobsOnly:          true,
 					NoReclaimablePods:      true,

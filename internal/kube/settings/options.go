@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,7 +16,9 @@ import (
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 	"github.com/mlbatch/mlbatch/internal/kube/certs"
+	"github.com/mlbatch/mlbatch/internal/kube/controllers/deeptest"
 	"github.com/mlbatch/mlbatch/internal/kube/controllers/history"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/manager"
 	"github.com/mlbatch/mlbatch/internal/kube/metrics"
@@ -80,11 +83,13 @@ func (s *Resolved) Options(opts manager.Options) manager.Options {
 		}
 	}
 	opts.Lifecycle.KeepNodes = c.Recovery.KeepNodes.Duration
+	opts.Lifecycle.MaxStopNotice = c.Recovery.MaxStopNotice.Duration
 	if text := c.Recovery.RetryPolicy; text != "" {
 		said, _ := core.ParseRetryText(text, jobs.RetryFromFile) // it is valid
 		opts.Retries = &said
 	}
 	opts.NodeHealth = nodeHealth(c.NodeHealth)
+	opts.Capacity = capacity(c.Capacity)
 	opts.Lifecycle.Explicit = s.Gates["UnadmittedWorkloadsExplicitStatus"]
 	opts.AdmissionFairSharing = admissionFairSharing(c.AdmissionFairSharing)
 	if p := c.ObjectRetentionPolicies; p != nil && p.Workloads != nil {
@@ -133,6 +138,46 @@ func nodeHealth(n *v1beta2.NodeHealth) manager.NodeHealth {
 		out.Policy.Rules = append(out.Policy.Rules, r)
 	}
 	out.Policy.Rules = append(out.Policy.Rules, nodehealth.DefaultRules()...)
+	if t := n.DeepTest; t != nil {
+		out.Policy.TestReturned = *t.OnReturn
+		out.DeepTest = deepTest(t)
+	}
+	return out
+}
+
+// deepTest is which nodes are tested when.
+func deepTest(t *v1beta2.DeepTest) *manager.DeepTest {
+	out := &manager.DeepTest{
+		Namespace: t.Namespace,
+		Flavors:   t.Flavors,
+		Policy: nodehealth.TestPolicy{
+			Every: t.Every.Duration, AfterFault: *t.AfterFault, OnReturn: *t.OnReturn,
+		},
+		Template: deeptest.Template{
+			Image: t.Image, ToolsImage: t.ToolsImage, Command: t.Command, RuntimeClassName: t.RuntimeClassName,
+			Deadline: t.Deadline.Duration, Queue: t.Queue, PriorityClass: t.PriorityClass,
+		},
+	}
+	if n := t.MaxAtOnce; n.Type == intstr.String {
+		out.Policy.Percent, _ = v1beta2.Percent(n.StrVal) // it is valid
+	} else {
+		out.Policy.Most = n.IntValue()
+	}
+	return out
+}
+
+// capacity is what nodes there should be.
+func capacity(c *v1beta2.Capacity) manager.Capacity {
+	out := manager.Capacity{Cut: *c.WhenShort == v1beta2.ShortCut, Pools: map[string]nodehealth.Pool{}}
+	for _, f := range c.Flavors {
+		pool := nodehealth.Pool{Planned: convert.Resources(f.Planned)}
+		if s := f.Spares; s != nil && s.Type == intstr.String {
+			pool.Spares.Percent, _ = intstr.GetScaledValueFromIntOrPercent(s, 100, true) // it is valid
+		} else if s != nil {
+			pool.Spares.Nodes = s.IntValue()
+		}
+		out.Pools[f.Name] = pool
+	}
 	return out
 }
 

@@ -29,31 +29,31 @@ func TestLifecycle(t *testing.T) {
 		"no file": {
 			"the default is one, with a file and without: no quota is held for ever without a process",
 			"",
-			workloadlifecycle.Config{PodsReady: &kueues, KeepNodes: kept},
+			workloadlifecycle.Config{PodsReady: &kueues, KeepNodes: kept, MaxStopNotice: time.Minute},
 		},
 		"empty file": {
 			"a user who brings Kueue's file gets Kueue's default",
 			head,
-			workloadlifecycle.Config{PodsReady: &kueues, KeepNodes: kept},
+			workloadlifecycle.Config{PodsReady: &kueues, KeepNodes: kept, MaxStopNotice: time.Minute},
 		},
 		"explicit": {
 			"a gate",
 			head + "featureGates: {DisableWaitForPodsReady: true, UnadmittedWorkloadsExplicitStatus: true}\n",
-			workloadlifecycle.Config{KeepNodes: kept, Explicit: true},
+			workloadlifecycle.Config{KeepNodes: kept, MaxStopNotice: time.Minute, Explicit: true},
 		},
 		"gate": {
 			"Kueue's way out",
 			head + "featureGates: {DisableWaitForPodsReady: true}\n",
-			workloadlifecycle.Config{KeepNodes: kept},
+			workloadlifecycle.Config{KeepNodes: kept, MaxStopNotice: time.Minute},
 		},
 		"all": {
 			"every field counts",
 			head + `waitForPodsReady: {timeout: 1h, recoveryTimeout: 0s, requeuingStrategy: {backoffLimitCount: 3, backoffBaseSeconds: 1, backoffMaxSeconds: 2}}
 objectRetentionPolicies: {workloads: {afterFinished: 0s, afterDeactivatedByKueue: 1h}}
-recovery: {keepNodes: 1m}
+recovery: {keepNodes: 1m, maxStopNotice: 10s}
 `,
 			workloadlifecycle.Config{
-				KeepNodes: time.Minute,
+				KeepNodes: time.Minute, MaxStopNotice: 10 * time.Second,
 				PodsReady: &workloadlifecycle.PodsReady{
 					Timeout:      time.Hour,
 					BackoffLimit: new(int32(3)),

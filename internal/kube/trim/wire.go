@@ -219,7 +219,9 @@ func podShape() shape {
 }
 
 // schedulerShape is what a scheduler reads of pods: all of those that have no node, since it decides by them,
-// and of others what they use of their node and what their neighbours are compared with.
+// and of others what they use of their node and what their neighbours are compared with. Once the gate
+// InPlacePodVerticalScalingSchedulerPreemption (alpha in 1.37) is on by default, pods whose resize is deferred have to
+// keep their tolerations, securityContext and plain volumes as well: room is made for them by preemption.
 func schedulerShape() shape {
 	t := reflect.TypeFor[corev1.Pod]()
 	waiting := (&message{}).drop(t, "metadata.managedFields")
@@ -259,11 +261,10 @@ func schedulerShape() shape {
 }
 
 // ofContainers keeps some fields of the containers of a pod.
-func ofContainers(pod *message, names ...string) *message {
+func ofContainers(pod *message, names ...string) {
 	for _, containers := range []string{"spec.initContainers", "spec.containers"} {
 		pod.keep(reflect.TypeFor[corev1.Pod](), containers, names...)
 	}
-	return pod
 }
 
 // labelled are the fields by which the labels of a pod are found.

@@ -283,6 +283,7 @@ func (r *reader) readList(
 	if err := r.objects.List(ctx, whole, o, client.UnsafeDisableDeepCopy); err != nil {
 		return err
 	}
+	partial.Items = make([]metav1.PartialObjectMetadata, 0, apimeta.LenList(whole))
 	return apimeta.EachListItem(whole, func(item runtime.Object) error {
 		if one, is := item.(client.Object); is {
 			partial.Items = append(partial.Items, *metadataOf(gvk, one))

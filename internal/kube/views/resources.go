@@ -38,7 +38,7 @@ type resource struct {
 type item struct {
 	meta *metav1.ObjectMeta
 	view any
-	// tells is what a change is a change of.
+	// tells is what a change is a change of, without a copy of what need not differ from the view.
 	tells any
 	cells func(at metav1.Time) []any
 }
@@ -166,11 +166,12 @@ func readJobs(ctx context.Context, r *reader, q *question) ([]item, []string, er
 	out := make([]item, len(all.Items))
 	for i := range all.Items {
 		v := view.ServedJob(&all.Items[i])
-		tells := v.Job
-		if s := tells.Start; s != nil { // that a start was estimated anew is no change of what it says
-			s = s.DeepCopy()
-			s.At = metav1.Time{}
-			tells.Start = s
+		tells := &v.Job
+		if v.Job.Start != nil { // that a start was estimated anew is no change of what it says
+			same := v.Job
+			same.Start = same.Start.DeepCopy()
+			same.Start.At = metav1.Time{}
+			tells = &same
 		}
 		out[i] = item{&v.ObjectMeta, &v, tells, func(at metav1.Time) []any { return jobCells(&v, at) }}
 	}
@@ -193,7 +194,7 @@ func readNodes(ctx context.Context, r *reader, q *question) ([]item, []string, e
 	out := make([]item, len(all))
 	for i := range all {
 		v := view.ServedNode(&all[i])
-		out[i] = item{&v.ObjectMeta, &v, v.Node, func(at metav1.Time) []any { return nodeCells(&v, at) }}
+		out[i] = item{&v.ObjectMeta, &v, &v.Node, func(at metav1.Time) []any { return nodeCells(&v, at) }}
 	}
 	return out, unread, nil
 }
@@ -212,7 +213,7 @@ func readDomains(ctx context.Context, r *reader, _ *question) ([]item, []string,
 	out := make([]item, len(all))
 	for i := range all {
 		v := view.ServedDomain(&all[i])
-		out[i] = item{&v.ObjectMeta, &v, v.Domain, func(metav1.Time) []any {
+		out[i] = item{&v.ObjectMeta, &v, &v.Domain, func(metav1.Time) []any {
 			d := &v.Domain
 			cells := []any{
 				v.Name,
@@ -263,7 +264,7 @@ func readQueues(ctx context.Context, r *reader, _ *question) ([]item, []string, 
 	out := make([]item, len(all))
 	for i := range all {
 		v := view.ServedQueue(&all[i])
-		out[i] = item{&v.ObjectMeta, &v, v.Queue, func(metav1.Time) []any { return queueCells(v.Name, &v.Queue) }}
+		out[i] = item{&v.ObjectMeta, &v, &v.Queue, func(metav1.Time) []any { return queueCells(v.Name, &v.Queue) }}
 	}
 	return out, unread, nil
 }
@@ -276,7 +277,7 @@ func readLocalQueues(ctx context.Context, r *reader, q *question) ([]item, []str
 	out := make([]item, len(all))
 	for i := range all {
 		v := view.ServedLocalQueue(&all[i])
-		out[i] = item{&v.ObjectMeta, &v, v.Queue, func(metav1.Time) []any { return queueCells(v.Name, &v.Queue) }}
+		out[i] = item{&v.ObjectMeta, &v, &v.Queue, func(metav1.Time) []any { return queueCells(v.Name, &v.Queue) }}
 	}
 	return out, nil, nil
 }
@@ -301,7 +302,7 @@ func readTeams(ctx context.Context, r *reader, q *question) ([]item, []string, e
 	out := make([]item, len(all))
 	for i := range all {
 		v := view.ServedTeam(&all[i])
-		out[i] = item{&v.ObjectMeta, &v, v.Team, func(metav1.Time) []any {
+		out[i] = item{&v.ObjectMeta, &v, &v.Team, func(metav1.Time) []any {
 			t := &v.Team
 			cells := append([]any{t.Name, t.ClusterQueue}, shareCells(t.Shares)...)
 			return append(cells, strconv.Itoa(t.Running), strconv.Itoa(t.Waiting), t.State)

@@ -72,6 +72,18 @@ func (a *asker) sees(ctx context.Context, namespace string) bool {
 	return a.can(ctx, right{"get", kueue.GroupVersion.Group, workloads, namespace})
 }
 
+// stopsAt is until when a workload that is being stopped may save what it has done; nil if it may not.
+func (a *asker) stopsAt(ctx context.Context, k core.Key) *metav1.Time {
+	w := &kueue.Workload{}
+	if a.workloads.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: k.Name}, w) != nil {
+		return nil
+	}
+	if at := convert.ToldUntil(w, a.clock.Now()); !at.IsZero() {
+		return &metav1.Time{Time: at}
+	}
+	return nil
+}
+
 // reference names a workload as far as the asker may know it.
 func (a *asker) reference(ctx context.Context, k core.Key) v1beta2.WorkloadReference {
 	w := &kueue.Workload{}
@@ -214,6 +226,9 @@ func (a *asker) advice(
 		Queue:    v.Queue,
 		Nodes:    v.Nodes,
 		Detail:   v.Detail,
+		Level:    v.Level,
+		Instead:  v.Instead,
+		Affinity: v.Affinity,
 		Preempts: v.Preempts,
 	}
 	if !v.At.IsZero() {
@@ -249,7 +264,8 @@ func (a *asker) advice(
 func (a *asker) needs(w *kueue.Workload, k core.AdviceKind) right {
 	group := kueue.GroupVersion.Group
 	switch k {
-	case core.FewerPods, core.SmallerPods, core.Tolerate, core.DropSelector, core.RaisePriority, core.OtherQueue:
+	case core.FewerPods, core.SmallerPods, core.Tolerate, core.DropSelector, core.RaisePriority, core.OtherQueue,
+		core.RequireLevel, core.PreferLevel:
 		return ofJob(w)
 	case core.Uncordon, core.RepairNode:
 		return right{"patch", "", "nodes", ""}

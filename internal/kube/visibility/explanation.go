@@ -207,6 +207,9 @@ func (a *asker) facts(ctx context.Context, out *v1beta2.Explanation, x core.Expl
 		} else {
 			to.WorkloadReference = a.reference(ctx, h.Key)
 			to.ClusterQueue = h.Queue
+			if h.Leaving {
+				to.StopsAt = a.stopsAt(ctx, h.Key)
+			}
 		}
 		out.Holders = append(out.Holders, to)
 	}
@@ -245,6 +248,14 @@ func nodeFacts(f *core.NodeFacts) *v1beta2.NodeFacts {
 	}
 	if f.EvictionInVain {
 		to.EvictionInVain, to.Evictable = true, f.Evictable
+		if n := f.Nearest; n.Domain != "" {
+			to.Nearest = &v1beta2.NearestDomain{Level: n.Level, Domain: n.Domain, Fit: n.Fit, Usable: n.Usable}
+		}
+		for _, s := range f.Spared {
+			to.Spared = append(to.Spared, v1beta2.SparedCount{
+				Rule: string(s.Rule), Own: s.Own, Workloads: s.Workloads,
+			})
+		}
 	}
 	if f.Resource != "" {
 		to.Free, to.Largest, to.Need = quantity(

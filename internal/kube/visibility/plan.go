@@ -211,7 +211,9 @@ func (a *asker) outcome(
 				core.SmallerPods,
 				core.RaisePriority,
 				core.Tolerate,
-				core.DropSelector: // whoever submits it can
+				core.DropSelector,
+				core.RequireLevel,
+				core.PreferLevel: // whoever submits it can
 				to.Allowed, to.Needs = true, ""
 			}
 			e.Advice = append(e.Advice, to)

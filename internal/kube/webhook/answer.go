@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -72,18 +73,35 @@ func newEdit(raw []byte) (*edit, error) {
 	return e, nil
 }
 
+// editOf reads an object that is admitted into a type of ours, and makes an edit of it.
+func editOf(d admission.Decoder, req admission.Request, into runtime.Object) (*edit, error) {
+	if err := d.Decode(req, into); err != nil {
+		return nil, err //nolint:wrapcheck // it says what cannot be read
+	}
+	return newEdit(req.Object.Raw)
+}
+
 // set writes a value at a path of fields, of which "name[n]" is one of a list.
 func (e *edit) set(value any, path ...string) error {
-	at := e.object.Object
+	at, last, err := e.parent(path)
+	if err != nil {
+		return fmt.Errorf("set %w", err)
+	}
+	at[last] = value
+	return nil
+}
+
+// parent is the object that has the last field of a path, with the name of that field: see within.
+func (e *edit) parent(path []string) (at map[string]any, last string, err error) {
+	at = e.object.Object
 	for _, step := range path[:len(path)-1] {
 		next, is := within(at, step)
 		if !is {
-			return fmt.Errorf("set %s: %s is not an object", strings.Join(path, "."), step)
+			return nil, "", fmt.Errorf("%s: %s is not an object", strings.Join(path, "."), step)
 		}
 		at = next
 	}
-	at[path[len(path)-1]] = value
-	return nil
+	return at, path[len(path)-1], nil
 }
 
 // within is the object at one step of a path, which is made if it is missing.
@@ -119,6 +137,17 @@ func (e *edit) add(value any, path ...string) error {
 		return fmt.Errorf("add to %s: %w", strings.Join(path, "."), err)
 	}
 	return e.set(append(list, value), path...)
+}
+
+// addIn appends a value to a list in an entry of another list: see within.
+func (e *edit) addIn(value any, path ...string) error {
+	at, last, err := e.parent(path)
+	if err != nil {
+		return fmt.Errorf("add to %w", err)
+	}
+	list, _ := at[last].([]any)
+	at[last] = append(list, value)
+	return nil
 }
 
 // overrule writes a value into a new object whatever its author wrote there, who

@@ -47,6 +47,27 @@ func called(
 	return matches(t, matcher(h), write)
 }
 
+// mutatingNamed is the mutating webhook of a name, as it is installed where mlbatch's scheduler has these names.
+func mutatingNamed(t *testing.T, name string, schedulers []string) admissionregistrationv1.MutatingWebhook {
+	t.Helper()
+	mutating, _ := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1/", nil), schedulers)
+	for _, h := range mutating.Webhooks {
+		if h.Name == name {
+			return h
+		}
+	}
+	t.Fatalf("there is no webhook %s", name)
+	return admissionregistrationv1.MutatingWebhook{}
+}
+
+// hookNamed has the conditions of a mutating webhook, as called judges them.
+func hookNamed(t *testing.T, name string) *admissionregistrationv1.ValidatingWebhook {
+	t.Helper()
+	return &admissionregistrationv1.ValidatingWebhook{
+		Name: "x", MatchConditions: mutatingNamed(t, name, jobs.SchedulerNames()).MatchConditions,
+	}
+}
+
 // matcher evaluates the conditions of a webhook.
 func matcher(h *admissionregistrationv1.ValidatingWebhook) matchconditions.Matcher {
 	compiler := cel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))

@@ -96,10 +96,7 @@ func newGroupedHandler(base *jobHandler, k *jobs.GroupedKind, frameworks []strin
 // identify tells a new pod of an object its place in it.
 func (h *groupedHandler) identify(_ context.Context, req admission.Request) admission.Response {
 	p := &corev1.Pod{}
-	if err := h.decoder.Decode(req, p); err != nil {
-		return malformed(err)
-	}
-	e, err := newEdit(req.Object.Raw)
+	e, err := editOf(h.decoder, req, p)
 	if err != nil {
 		return malformed(err)
 	}
@@ -235,7 +232,9 @@ func (h *groupedHandler) unheeded(o jobs.Object) []string {
 		return nil
 	}
 	templates := h.grouped.Admission.Templates(o)
-	return slices.Concat(h.grouped.Admission.Warnings(o), h.otherSchedulers(templates))
+	return slices.Concat(
+		h.grouped.Admission.Warnings(o), h.otherSchedulers(templates), unheededKAI(o, templates, true),
+	)
 }
 
 // otherSchedulers says which schedulers do not place the pods of a queued object.

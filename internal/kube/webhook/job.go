@@ -22,10 +22,7 @@ import (
 // labels of its kind, if it has any.
 func (h *jobHandler) mutate(ctx context.Context, req admission.Request) admission.Response {
 	job := h.kind.New()
-	if err := h.decoder.Decode(req, job); err != nil {
-		return malformed(err)
-	}
-	e, err := newEdit(req.Object.Raw)
+	e, err := editOf(h.decoder, req, job)
 	if err != nil {
 		return malformed(err)
 	}
@@ -364,6 +361,7 @@ func (h *jobHandler) told( //nolint:revive // a fact about the job
 		before = was
 	}
 	out = append(out, unheededRetries(h.kind, before, job)...)
+	out = append(out, news(h.unheededKAI(was), h.unheededKAI(job))...)
 	if was == nil {
 		out = append(out, unheededGroups(h.kind, job)...)
 		told, err := h.unheededDomain(job)

@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -96,15 +97,31 @@ func podGroupConditions() []admissionregistrationv1.MatchCondition {
 	}}
 }
 
+// podNoticeConditions leave out pods whose job does not want to be told before it is stopped.
+func podNoticeConditions() []admissionregistrationv1.MatchCondition {
+	return []admissionregistrationv1.MatchCondition{{
+		Name:       "of-a-job-that-is-told",
+		Expression: entryOf("object.metadata", "annotations", kueue.StopFileAnnotation) + " != ''",
+	}}
+}
+
 // The paths of the questions about pods.
 const (
 	pathMutatePod       = "/mutate--v1-pod"
 	pathPlacePod        = "/place--v1-pod"
 	pathShareMemory     = "/share--v1-pod"
+	pathTellPod         = "/tell--v1-pod"
 	pathGroupPod        = "/group--v1-pod"
 	pathValidatePod     = "/validate--v1-pod"
 	pathValidatePodKept = "/keep--v1-pod"
 	pathRestorePod      = "/restore--v1-pod"
+)
+
+// StopDirectory is where containers find the files stop-at and stop-reason, which are empty until their job is about
+// to be stopped; stopVolume is what their pod calls the volume.
+const (
+	StopDirectory = "/etc/mlbatch"
+	stopVolume    = "mlbatch-stop"
 )
 
 // podHooks are the webhooks about pods. They are called in the namespaces of teams,
@@ -158,6 +175,11 @@ func podHooks(schedulers []string) (mutating, validating []hook) {
 	groups.path, groups.conditions = pathGroupPod, podGroupConditions()
 	groupsTeam := groups
 	groups.name, groups.namespaces, groupsTeam.name = "mpodgroup.queued", queueNamespaces(), "mpodgroup.team"
+	tells := sharesTeam
+	// What it adds is a help: the pods of a job that asked for it start without, and have their annotations.
+	tells.path, tells.conditions, tells.optional = pathTellPod, podNoticeConditions(), true
+	tellsTeam := tells
+	tells.name, tells.namespaces, tellsTeam.name = "mpodnotice.queued", queueNamespaces(), "mpodnotice.team"
 	placesTeam := places
 	places.name, placesTeam.name, placesTeam.namespaces = "mpodplace.queued", "mpodplace.team", team.namespaces
 	return append(
@@ -170,6 +192,8 @@ func podHooks(schedulers []string) (mutating, validating []hook) {
 			shares,
 			groupsTeam,
 			groups,
+			tellsTeam,
+			tells,
 		), append(
 			validates.whereQueued(),
 			team,
@@ -206,10 +230,7 @@ func (h *podHandler) queuedAs(
 // mutate holds a new pod until it is admitted.
 func (h *podHandler) mutate(ctx context.Context, req admission.Request) admission.Response {
 	p := &corev1.Pod{}
-	if err := h.decoder.Decode(req, p); err != nil {
-		return malformed(err)
-	}
-	e, err := newEdit(req.Object.Raw)
+	e, err := editOf(h.decoder, req, p)
 	if err != nil {
 		return malformed(err)
 	}
@@ -255,6 +276,9 @@ func (h *podHandler) mutate(ctx context.Context, req admission.Request) admissio
 		return answer(req, wrong)
 	}
 	resp := e.response().WithWarnings(odd...)
+	if metav1.GetControllerOf(p) == nil { // else its author does not read it
+		resp = resp.WithWarnings(unheededKAI(p, nil, true)...)
+	}
 	if queue == "" {
 		resp = resp.WithWarnings(namesNoQueue(podmeta.GVK().Kind, req.Namespace))
 	}
@@ -392,6 +416,11 @@ func (h *podHandler) hold(ctx context.Context, e *edit, p *corev1.Pod, queue, ro
 			return err
 		}
 	}
+	if p.Annotations[kueue.StopNoticeAnnotation] != "" {
+		if err := stopFile(e, p); err != nil {
+			return err
+		}
+	}
 	s := h.schedulers.Of(p.Spec.SchedulerName)
 	if s != p.Spec.SchedulerName {
 		if err := e.overrule(s, "spec", "schedulerName"); err != nil {
@@ -404,14 +433,65 @@ func (h *podHandler) hold(ctx context.Context, e *edit, p *corev1.Pod, queue, ro
 	return e.add(map[string]any{"name": kueue.TopologyGate}, "spec", "schedulingGates")
 }
 
-// place holds a new pod of a queued job that another scheduler binds, until it is known which
-// node it has: only then may that scheduler look at it.
-func (h *podHandler) place(_ context.Context, req admission.Request) admission.Response {
+// tell lets the containers of a new pod of a queued job read when and why they are stopped.
+func (h *podHandler) tell(_ context.Context, req admission.Request) admission.Response {
 	p := &corev1.Pod{}
 	if err := h.decoder.Decode(req, p); err != nil {
 		return malformed(err)
 	}
 	e, err := newEdit(req.Object.Raw)
+	if err != nil {
+		return malformed(err)
+	}
+	if err := stopFile(e, p); err != nil {
+		return malformed(err)
+	}
+	return e.response()
+}
+
+// meetsStopDirectory reports whether a volume is where the files are, above or below: of two volumes, one of which is in the
+// other, a runtime can start a container only if the outer one has the directory, or may be written.
+func meetsStopDirectory(m corev1.VolumeMount) bool {
+	at := strings.TrimSuffix(path.Join("/", m.MountPath), "/") + "/"
+	return strings.HasPrefix(at, StopDirectory+"/") || strings.HasPrefix(StopDirectory+"/", at)
+}
+
+// stopFile adds to a new pod the volume in which it is told when and why it is stopped. A pod that has something else
+// there keeps that, and so does each container.
+func stopFile(e *edit, p *corev1.Pod) error {
+	if slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == stopVolume }) {
+		return nil
+	}
+	item := func(path, annotation string) any {
+		return map[string]any{
+			"path":     path,
+			"fieldRef": map[string]any{"fieldPath": "metadata.annotations['" + annotation + "']"},
+		}
+	}
+	if err := e.add(map[string]any{"name": stopVolume, "downwardAPI": map[string]any{"items": []any{
+		item("stop-at", kueue.StopAtAnnotation), item("stop-reason", kueue.StopReasonAnnotation),
+	}}}, "spec", "volumes"); err != nil {
+		return err
+	}
+	for i := range p.Spec.Containers {
+		if slices.ContainsFunc(p.Spec.Containers[i].VolumeMounts, meetsStopDirectory) {
+			continue
+		}
+		if err := e.addIn(
+			map[string]any{"name": stopVolume, "mountPath": StopDirectory, "readOnly": true},
+			"spec", fmt.Sprintf("containers[%d]", i), "volumeMounts",
+		); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// place holds a new pod of a queued job that another scheduler binds, until it is known which
+// node it has: only then may that scheduler look at it.
+func (h *podHandler) place(_ context.Context, req admission.Request) admission.Response {
+	p := &corev1.Pod{}
+	e, err := editOf(h.decoder, req, p)
 	if err != nil {
 		return malformed(err)
 	}
@@ -429,10 +509,7 @@ func (h *podHandler) place(_ context.Context, req admission.Request) admission.R
 // Templates of pods cannot be given one once their job is there.
 func (h *podHandler) group(_ context.Context, req admission.Request) admission.Response {
 	p := &corev1.Pod{}
-	if err := h.decoder.Decode(req, p); err != nil {
-		return malformed(err)
-	}
-	e, err := newEdit(req.Object.Raw)
+	e, err := editOf(h.decoder, req, p)
 	if err != nil {
 		return malformed(err)
 	}
@@ -455,10 +532,7 @@ func groupAs(e *edit, p *corev1.Pod, name string) error {
 // only when it starts.
 func (h *podHandler) share(_ context.Context, req admission.Request) admission.Response {
 	p := &corev1.Pod{}
-	if err := h.decoder.Decode(req, p); err != nil {
-		return malformed(err)
-	}
-	e, err := newEdit(req.Object.Raw)
+	e, err := editOf(h.decoder, req, p)
 	if err != nil {
 		return malformed(err)
 	}

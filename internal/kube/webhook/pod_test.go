@@ -286,23 +286,14 @@ func TestPodsOfAComputeDomainGetTheirClaim(t *testing.T) {
 	if spec, _ := r.Object["spec"].(map[string]any); spec["unknownField"] != "stays" {
 		t.Error("what is not known here does not stay")
 	}
-	mutating, _ := webhook.Configurations(
-		kinds.All(),
-		webhook.AtURL("https://127.0.0.1:1/", nil),
-		jobs.SchedulerNames(),
-	)
-	i := slices.IndexFunc(
-		mutating.Webhooks,
-		func(h admissionregistrationv1.MutatingWebhook) bool { return h.Name == "mpoddomain.team.mlbatch.dev" },
-	)
-	hook := mutating.Webhooks[i]
-	asked := &admissionregistrationv1.ValidatingWebhook{Name: "x", MatchConditions: hook.MatchConditions}
+	asked := hookNamed(t, "mpoddomain.team.mlbatch.dev")
 	for notes, want := range map[string]bool{domain: true, workloadNote: false} {
 		if got := called(t, asked, written(t, "", jobController, "", part(notes), "")); got != want {
 			t.Errorf("a pod with %s: called is %v", notes, got)
 		}
 	}
-	if *hook.FailurePolicy != admissionregistrationv1.Fail {
+	domains := mutatingNamed(t, "mpoddomain.team.mlbatch.dev", jobs.SchedulerNames())
+	if *domains.FailurePolicy != admissionregistrationv1.Fail {
 		t.Error("a pod without its claim would run without the memory of the others")
 	}
 	forged := send(
@@ -313,6 +304,82 @@ func TestPodsOfAComputeDomainGetTheirClaim(t *testing.T) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(forged.Object, p); err != nil ||
 		p.Annotations["mlbatch.dev/compute-domain-claim"] != "" {
 		t.Errorf("its author says that a pod has a place in a ComputeDomain: %v, %v", p.Annotations, err)
+	}
+}
+
+// Pods of a job that is told before it is stopped can read that in a file; others are as their author wrote them.
+func TestPodsAreToldByAFile(t *testing.T) {
+	const told = workloadNote + ", mlbatch.dev/stop-file: \"true\""
+	spec := func(r reply) corev1.PodSpec {
+		t.Helper()
+		p := &corev1.Pod{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(r.Object, p); err != nil || !r.Allowed {
+			t.Fatal(r.Message, err)
+		}
+		return p.Spec
+	}
+	part := func(notes, more string) string {
+		return podText("blue", "kueue.x-k8s.io/podset: main", notes, ownedBy("Job"), more)
+	}
+	ours := func(s corev1.PodSpec) bool {
+		v := slices.IndexFunc(s.Volumes, func(v corev1.Volume) bool { return v.DownwardAPI != nil })
+		return v >= 0 && s.Volumes[v].DownwardAPI.Items[0].Path == "stop-at" &&
+			s.Volumes[v].DownwardAPI.Items[0].FieldRef.FieldPath == "metadata.annotations['mlbatch.dev/stop-at']" &&
+			slices.ContainsFunc(s.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool {
+				return m.Name == s.Volumes[v].Name && m.MountPath == webhook.StopDirectory && m.ReadOnly
+			})
+	}
+	const tellPod = "/tell--v1-pod"
+	got := spec(
+		send(
+			t,
+			serve(t, nil, world()...),
+			ask{path: tellPod, new: part(told, "volumes: [{name: data, emptyDir: {}}]")},
+		),
+	)
+	if !ours(got) || got.Volumes[0].Name != "data" {
+		t.Errorf("a pod of a job that is told is %+v", got)
+	}
+	again := spec(
+		send(
+			t,
+			serve(t, nil, world()...),
+			ask{path: tellPod, new: part(told, "volumes: [{name: mlbatch-stop, emptyDir: {}}]")},
+		),
+	)
+	if len(again.Volumes) != 1 || len(again.Containers[0].VolumeMounts) != 0 {
+		t.Errorf("a pod whose author has a volume of that name is %+v", again)
+	}
+	for at, want := range map[string]bool{
+		"/etc/mlbatch": false, "/etc/mlbatch/": false, "/etc/mlbatch/config.yaml": false, "/etc": false, "/etc/x/..": false,
+		"/etc/mlbatch2": true, "/data": true, "/etc/other": true,
+	} {
+		mount := "volumeMounts: [{name: data, mountPath: " + at + "}]"
+		text := strings.Replace(part(told, "volumes: [{name: data, emptyDir: {}}]"), "image: i", "image: i, "+mount, 1)
+		if got := spec(send(t, serve(t, nil, world()...), ask{path: tellPod, new: text})); ours(got) != want {
+			t.Errorf("a container with a volume at %s is %+v", at, got.Containers[0].VolumeMounts)
+		}
+	}
+	alone := podText("blue", queueLabel, "mlbatch.dev/stop-notice: 30s", "", "")
+	if got := spec(send(t, serve(t, nil, world()...), ask{path: mutatePod, new: alone})); !ours(got) {
+		t.Errorf("a pod that is queued by itself is %+v", got)
+	}
+	if got := spec(
+		send(t, serve(t, nil, world()...), ask{path: mutatePod, new: podText("blue", queueLabel, "", "", "")}),
+	); ours(
+		got,
+	) {
+		t.Errorf("nobody asked, and the pod is %+v", got)
+	}
+	const notice = "mpodnotice.team.mlbatch.dev"
+	if *mutatingNamed(t, notice, jobs.SchedulerNames()).FailurePolicy != admissionregistrationv1.Ignore {
+		t.Error("while no controller answers, no pod of a job that asked to be told can be made")
+	}
+	asked := hookNamed(t, notice)
+	for notes, want := range map[string]bool{told: true, workloadNote: false} {
+		if got := called(t, asked, written(t, "", jobController, "", part(notes, ""), "")); got != want {
+			t.Errorf("a pod with %s: called is %v", notes, got)
+		}
 	}
 }
 
@@ -347,20 +414,8 @@ func TestPodsOfJobsNameTheirPodGroup(t *testing.T) {
 			t.Errorf("a pod with %q names %q, want %q", spec, got, want)
 		}
 	}
-	mutating, _ := webhook.Configurations(
-		kinds.All(),
-		webhook.AtURL("https://127.0.0.1:1/", nil),
-		jobs.SchedulerNames(),
-	)
 	for _, name := range []string{"mpodgroup.team.mlbatch.dev", "mpodgroup.queued.mlbatch.dev"} {
-		i := slices.IndexFunc(
-			mutating.Webhooks,
-			func(h admissionregistrationv1.MutatingWebhook) bool { return h.Name == name },
-		)
-		asked := &admissionregistrationv1.ValidatingWebhook{
-			Name:            "x",
-			MatchConditions: mutating.Webhooks[i].MatchConditions,
-		}
+		asked := hookNamed(t, name)
 		for notes, want := range map[string]bool{noted: true, workloadNote: false} {
 			if got := called(t, asked, written(t, "", jobController, "", part(notes, ""), "")); got != want {
 				t.Errorf("%s, a pod with %s: called is %v", name, notes, got)
@@ -401,19 +456,8 @@ func TestPodsOfGroupsNameTheirPodGroup(t *testing.T) {
 
 // Pods that mlbatch's scheduler binds cost no call more.
 func TestPodPlaceConditions(t *testing.T) {
-	mutating, _ := webhook.Configurations(
-		kinds.All(),
-		webhook.AtURL("https://127.0.0.1:1/", nil),
-		jobs.SchedulerNames(),
-	)
-	i := slices.IndexFunc(
-		mutating.Webhooks,
-		func(h admissionregistrationv1.MutatingWebhook) bool { return h.Name == "mpodplace.team.mlbatch.dev" },
-	)
-	hook := &admissionregistrationv1.ValidatingWebhook{
-		Name:            "x",
-		MatchConditions: mutating.Webhooks[i].MatchConditions,
-	}
+	const place = "mpodplace.team.mlbatch.dev"
+	hook := hookNamed(t, place)
 	for name, tc := range map[string]struct {
 		notes, spec string
 		want        bool
@@ -438,15 +482,15 @@ func TestPodPlaceConditions(t *testing.T) {
 		}
 	}
 	for _, names := range [][]string{nil, {"mine"}} { // they are somebody else's where mlbatch's scheduler has other names, or does not run
-		others, _ := webhook.Configurations(kinds.All(), webhook.AtURL("https://127.0.0.1:1/", nil), names)
-		hook.MatchConditions = others.Webhooks[i].MatchConditions
+		hook.MatchConditions = mutatingNamed(t, place, names).MatchConditions
 		is := podText("blue", "kueue.x-k8s.io/podset: main", workloadNote, ownedBy("Job"), "schedulerName: sakkara")
 		if !called(t, hook, written(t, "", jobController, "", is, "")) {
 			t.Errorf("of a scheduler named %v: pods of Sakkara are not looked at", names)
 		}
 	}
 	part := labels.Set{"kueue.x-k8s.io/podset": "main"}
-	if s := mutating.Webhooks[i].ObjectSelector; !selects(t, s, part) || selects(t, s, labels.Set{"app": "a"}) {
+	if s := mutatingNamed(t, place, jobs.SchedulerNames()).ObjectSelector; !selects(t, s, part) ||
+		selects(t, s, labels.Set{"app": "a"}) {
 		t.Error("it is about pods that say which part of their job they are, and no others")
 	}
 }

@@ -37,14 +37,7 @@ func TestVersionsAreStamped(t *testing.T) {
 		webhook.AtURL("https://127.0.0.1:1", nil),
 		jobs.SchedulerNames(),
 	)
-	at := slices.IndexFunc(
-		mutating.Webhooks,
-		func(h admissionregistrationv1.MutatingWebhook) bool { return h.Name == "smpijob.mlbatch.dev" },
-	)
-	if at < 0 {
-		t.Fatal("there is no webhook")
-	}
-	h := mutating.Webhooks[at]
+	h := mutatingNamed(t, "smpijob.mlbatch.dev", jobs.SchedulerNames())
 	if *h.MatchPolicy != admissionregistrationv1.Exact ||
 		!slices.Equal(h.Rules[0].APIVersions, []string{"v1"}) ||
 		*h.FailurePolicy != admissionregistrationv1.Fail {

@@ -40,6 +40,87 @@ func TestUnheeded(t *testing.T) {
 	}
 }
 
+// TestUnheededKAI: jobs and pods that were made for KAI Scheduler or Run:ai run, and their authors are told what is not
+// heeded, by its key and with what says it here.
+func TestUnheededKAI(t *testing.T) {
+	labels := func(more string) string {
+		return strings.Replace(job(queueLabel, "", ""), "labels: {", "labels: {"+more+", ", 1)
+	}
+	pods := func(meta string) string {
+		return strings.Replace(job(queueLabel, "", ""), "template: {", "template: {metadata: {"+meta+"}, ", 1)
+	}
+	const fraction = `annotations: {gpu-fraction: "0.5"}`
+	const both = `annotations: {kueue.x-k8s.io/podset-required-topology: rack, kai.scheduler/topology-required-placement: block}`
+	for name, tc := range map[string]struct {
+		ask  ask
+		want []string // nil is no warning
+	}{
+		"queue": {
+			ask{path: validateJob, new: labels("kai.scheduler/queue: research")},
+			[]string{"label kai.scheduler/queue has no effect: the queue is that of the label kueue.x-k8s.io/queue-name"},
+		},
+		"of Run:ai": {
+			ask{path: validateJob, new: labels("runai/queue: research, runai/node-pool: a100")},
+			[]string{"label runai/node-pool has no effect: nodes", "label runai/queue has no effect"},
+		},
+		"priority": {
+			ask{path: validateJob, new: pods("labels: {priorityClassName: train}")},
+			[]string{"label priorityClassName of pods has no effect: the priority is that of the label kueue.x-k8s.io/priority-class"},
+		},
+		"preemptibility": {
+			ask{path: validateJob, new: labels("kai.scheduler/preemptibility: non-preemptible")},
+			[]string{"label kai.scheduler/preemptibility has no effect: the policies of the ClusterQueue"},
+		},
+		"a part of a GPU": {
+			ask{path: validateJob, new: pods(fraction)},
+			[]string{"annotation gpu-fraction of pods has no effect: pods get whole GPUs"},
+		},
+		"told already": {ask{path: validateJob, old: pods(fraction), new: pods(fraction)}, nil},
+		"a Topology": {
+			ask{path: validateJob, new: job(queueLabel, "kai.scheduler/topology: gpus", "")},
+			[]string{"annotation kai.scheduler/topology has no effect: which Topology counts is that of the flavor"},
+		},
+		"a rack":          {ask{path: validateJob, new: job(queueLabel, "kai.scheduler/topology-required-placement: rack", "")}, nil},
+		"segments":        {ask{path: validateJob, new: pods(`annotations: {kai.scheduler/segment-size: "1", kai.scheduler/segment-topology-required-placement: rack}`)}, nil},
+		"a size alone":    {ask{path: validateJob, new: pods(`annotations: {kai.scheduler/segment-size: "2"}`)}, []string{"annotation kai.scheduler/segment-size of pods has no effect: it needs kai.scheduler/segment-topology-required-placement"}},
+		"segments of all": {ask{path: validateJob, new: job(queueLabel, `kai.scheduler/segment-size: "2", kai.scheduler/segment-topology-required-placement: rack`, "")}, []string{"annotation kai.scheduler/segment-size has no effect: segments are of the pods of one template", "annotation kai.scheduler/segment-topology-required-placement has no effect"}},
+		"Kueue's beside it": {
+			ask{path: validateJob, new: pods(both)},
+			[]string{"annotation kai.scheduler/topology-required-placement of pods has no effect: the annotation kueue.x-k8s.io/podset-required-topology beside it counts"},
+		},
+		"two wishes": {
+			ask{path: validateJob, new: pods(`annotations: {kai.scheduler/topology-preferred-placement: block, kai.scheduler/segment-topology-preferred-placement: rack}`)},
+			[]string{"annotation kai.scheduler/segment-topology-preferred-placement of pods has no effect: the annotation kai.scheduler/topology-preferred-placement beside it counts"},
+		},
+		"a group of a PodGroup": {
+			ask{path: validateJob, new: pods("labels: {kai.scheduler/subgroup-name: workers}")},
+			[]string{"label kai.scheduler/subgroup-name of pods has no effect: the pods of a queued job are in no PodGroup"},
+		},
+		"unknown": {
+			ask{path: validateJob, new: job(queueLabel, "kai.scheduler/spaceship: fast", "")},
+			[]string{"annotation kai.scheduler/spaceship has no effect: mlbatch does not know it"},
+		},
+		"in an AppWrapper": {
+			ask{path: validateWrapper, user: "admin", new: wrapper("blue", queueLabel, "true", strings.Replace(podComponent, "metadata: {", "metadata: {annotations: {gpu-memory: '4096'}, ", 1))},
+			[]string{"annotation gpu-memory of pods has no effect: pods get whole GPUs"},
+		},
+		"not queued":   {ask{path: validateJob, new: strings.Replace(pods(fraction), queueLabel, "", 1)}, nil},
+		"none of this": {ask{path: validateJob, new: pods(`labels: {app: x}, annotations: {note: x}`)}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := send(t, serve(t, nil, world()...), tc.ask)
+			if !r.Allowed || len(r.Warnings) != len(tc.want) {
+				t.Fatalf("allowed is %v (%s), warnings %q; want %q", r.Allowed, r.Message, r.Warnings, tc.want)
+			}
+			for i, want := range tc.want {
+				if !strings.Contains(r.Warnings[i], want) {
+					t.Errorf("warned %q, want %q", r.Warnings[i], want)
+				}
+			}
+		})
+	}
+}
+
 // TestRetryPoliciesThatCannotBeMeant: of jobs, LocalQueues and ClusterQueues they are refused with the entry and the cure.
 func TestRetryPoliciesThatCannotBeMeant(t *testing.T) {
 	const bad = `mlbatch.dev/retry-policy: "limit: 3; NodeFailure: Fail"`

@@ -177,6 +177,7 @@ func Handlers(c Cluster, opts Options) (map[string]http.Handler, error) {
 	handlers[pathValidatePod] = &admission.Webhook{Handler: admission.HandlerFunc(pods.validate)}
 	handlers[pathPlacePod] = &admission.Webhook{Handler: admission.HandlerFunc(pods.place)}
 	handlers[pathShareMemory] = &admission.Webhook{Handler: admission.HandlerFunc(pods.share)}
+	handlers[pathTellPod] = &admission.Webhook{Handler: admission.HandlerFunc(pods.tell)}
 	handlers[pathGroupPod] = &admission.Webhook{Handler: admission.HandlerFunc(pods.group)}
 	handlers[pathRestorePod] = &admission.Webhook{Handler: admission.HandlerFunc(pods.restore)}
 	handlers[pathValidatePodKept] = &admission.Webhook{Handler: admission.HandlerFunc(pods.validateKept)}

@@ -1,8 +1,6 @@
 package workloadlifecycle
 
 import (
-	"strconv"
-	"strings"
 	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -78,7 +76,7 @@ func NodesReplaced(w *kueue.Workload, next *kueue.WorkloadStatus, now time.Time)
 	view.OnNodes(a, left)
 	a.FailedNodes = a.Nodes
 	view.EndAttempt(a, now, core.CategoryNodeFailure, kueue.ReasonNodeFailures,
-		strconv.Itoa(int(a.ReplacedPods))+" of its pods get other nodes in place of "+strings.Join(a.Nodes, ", "))
+		view.ReplacedText(a.ReplacedPods, a.Nodes))
 	tellAttempt(w, next, now, a)
 }
 
@@ -105,9 +103,9 @@ func tellAttempt(w *kueue.Workload, next *kueue.WorkloadStatus, now time.Time, a
 	).Set(kueue.WorkloadAttempts, metav1.ConditionTrue, a.Category, view.AttemptsText(all))
 }
 
-// NoteCheckpoint adds to the attempt that an eviction ended what its job says of its last checkpoint, once its
+// NoteCheckpoint adds to the attempt that an eviction ended what its job and its Workload say of its last checkpoint, once its
 // pods are gone: a job may save what it has done when it is told to stop. It goes into the write of Stopped.
-func NoteCheckpoint(w *kueue.Workload, next *kueue.WorkloadStatus, job metav1.Object, now time.Time) {
+func NoteCheckpoint(w *kueue.Workload, next *kueue.WorkloadStatus, now time.Time, said ...metav1.Object) {
 	c := apimeta.FindStatusCondition(next.Conditions, kueue.WorkloadAttempts)
 	if c == nil || !isTrue(w, kueue.WorkloadAdmitted) {
 		return
@@ -115,7 +113,9 @@ func NoteCheckpoint(w *kueue.Workload, next *kueue.WorkloadStatus, job metav1.Ob
 	all := view.StoppedAttempts(w)
 	for i := len(all.Attempts) - 1; i >= 0; i-- {
 		if a := &all.Attempts[i]; a.ReplacedPods == 0 {
-			view.NoteCheckpoint(a, job, now)
+			for _, o := range said {
+				view.NoteCheckpoint(a, o, now)
+			}
 			NewConditions(w, next, now).Set(c.Type, c.Status, c.Reason, view.AttemptsText(all))
 			return
 		}

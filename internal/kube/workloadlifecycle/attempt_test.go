@@ -65,7 +65,7 @@ func TestEvictTellsTheAttempt(t *testing.T) {
 		history.CheckpointAnnotation: now.Add(-time.Minute).UTC().Format(time.RFC3339),
 	}}
 	next, _ = Stopped(w, Config{}, now.Add(time.Second))
-	NoteCheckpoint(w, next, job, now.Add(time.Second))
+	NoteCheckpoint(w, next, now.Add(time.Second), job)
 	w.Status = *next
 	if a := view.StoppedAttempts(w).Attempts[0]; a.LostGPUSeconds != 12*60 {
 		t.Errorf("with a checkpoint a minute before, %d GPU-seconds are lost", a.LostGPUSeconds)

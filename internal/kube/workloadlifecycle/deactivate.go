@@ -34,8 +34,9 @@ func deactivating(f Facts) (Write, bool) {
 }
 
 // deactivated is the third, and all there is to do for a workload that its user
-// deactivated. Nothing else concerns a workload while it is inactive, but that
-// it gives back its quota, and that it is deleted in the end.
+// deactivated. Nothing else concerns a workload while it is inactive, but that its
+// pods are told and save what they have done, that it gives back its quota, and that
+// it is deleted in the end.
 func deactivated(f Facts) (Write, bool) {
 	w := f.Workload
 	if ptr.Deref(w.Spec.Active, true) {
@@ -61,14 +62,19 @@ func deactivated(f Facts) (Write, bool) {
 		}
 		told = leaveInactive(f, next, e)
 	}
-	if equality.Semantic.DeepEqual(w.Status, *next) {
-		step := retainDeactivated(f)
-		if step.Again.IsZero() {
-			step.Again = leaving.Again
-		}
+	if !equality.Semantic.DeepEqual(w.Status, *next) {
+		return Write{Status: next, Events: told}, true
+	}
+	if step, acts := saved(f); acts {
 		return step, true
 	}
-	return Write{Status: next, Events: told}, true
+	running, acts := noticed(f)
+	if acts {
+		return running, true
+	}
+	step := retainDeactivated(f)
+	step.Again = sooner(step.Again, sooner(running.Again, leaving.Again))
+	return step, true
 }
 
 // leaveInactive writes the eviction. One that holds nothing loses nothing: it is

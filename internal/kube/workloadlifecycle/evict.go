@@ -63,7 +63,8 @@ func Reserve(
 	set.Ungated()
 	next.UnhealthyNodes = nil
 	apimeta.RemoveStatusCondition(&next.Conditions, kueue.WorkloadProgressing) // it begins anew
-	if next.RequeueState != nil {                                              // its count goes on, should it happen again
+	apimeta.RemoveStatusCondition(&next.Conditions, kueue.WorkloadStopNotice)
+	if next.RequeueState != nil { // its count goes on, should it happen again
 		next.RequeueState.RequeueAt = nil
 	}
 }
@@ -91,7 +92,9 @@ func Evict(w *kueue.Workload, next *kueue.WorkloadStatus, now time.Time, e Evict
 	if !stopped {
 		count(next, reason, cause)
 		endAttempt(w, next, now, e)
-		if reason == kueue.ReasonNodeFailures { // others name nodes, too: those of ranks that were behind
+		beginNotice(w, next, now, e)
+		if reason == kueue.ReasonNodeFailures ||
+			reason == kueue.ReasonHang { // of a hang, that of the rank that was behind
 			avoid(w, next, now, e.Nodes)
 		}
 	}
@@ -170,6 +173,7 @@ func unreserve(w *kueue.Workload, next *kueue.WorkloadStatus, now time.Time, rea
 	leaveAdmitted(w, next, now)
 	next.Admission, next.UnhealthyNodes = nil, nil
 	apimeta.RemoveStatusCondition(&next.Conditions, kueue.WorkloadProgressing)
+	apimeta.RemoveStatusCondition(&next.Conditions, kueue.WorkloadStopNotice)
 	set := NewConditions(w, next, now)
 	set.Set(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, reason, message)
 	set.Unreserved()

@@ -30,6 +30,8 @@ type Config struct {
 	Retention Retention
 	// KeepNodes is for how long a workload whose nodes failed keeps its quota and its healthy nodes.
 	KeepNodes time.Duration
+	// MaxStopNotice is for how long workloads that ask for it may run on at most after they are evicted.
+	MaxStopNotice time.Duration
 	// Explicit gives every Workload the conditions QuotaReserved and Admitted from
 	// its beginning, which costs a write (UnadmittedWorkloadsExplicitStatus).
 	Explicit bool
@@ -74,6 +76,12 @@ type Facts struct {
 	JobMakes   bool
 	// LivePods counts its pods that hold quota: see core.PodState.
 	LivePods int
+	// Running counts those of them that run, Untold those that were not told when they are stopped, and Acknowledged is
+	// true once one of them said that its job is ready for that. They are looked at while it is admitted.
+	Running, Untold int
+	Acknowledged    bool
+	// Checkpoint is the last one that its job or a pod of it told of; zero is none.
+	Checkpoint time.Time
 	// Trouble is what keeps one of its pods from being ready, "" if nothing is known.
 	Trouble string
 	// Priority is the value of the WorkloadPriorityClass it refers to, if any.
@@ -88,7 +96,7 @@ type Facts struct {
 	Now     time.Time
 }
 
-// Write is the one write that comes next; at most one of the first six fields is
+// Write is the one write that comes next; at most one of the first eight fields is
 // set, and the zero value is none.
 type Write struct {
 	// Status is the status to give to the Workload.
@@ -101,6 +109,10 @@ type Write struct {
 	Unpin bool
 	// StopPods deletes its pods, which no job's controller would.
 	StopPods bool
+	// Tell writes into its pods when and why they are stopped; nil tells them nothing.
+	Tell *StopNotice
+	// Checkpoint notes on the Workload when its job last saved what it has done; zero notes nothing.
+	Checkpoint time.Time
 	// Delete says what to delete.
 	Delete Deletion
 	// Events are told once the write is done.
@@ -143,6 +155,8 @@ func rules() []func(Facts) (Write, bool) {
 		deactivated,  // spec.active is false
 		deactivating, // it shall be false
 		followClass,  // the priority class changed
+		saved,        // its job told of a checkpoint
+		noticed,      // its pods run on for a while
 		release,      // no job's reconciler gives back its quota
 		abandoned,    // its job is being deleted, and does nothing any more
 		refusals,     // a check said no
@@ -185,11 +199,17 @@ func Next(f Facts) Write {
 		if acts {
 			return step
 		}
-		if !step.Again.IsZero() && (again.IsZero() || step.Again.Before(again)) {
-			again = step.Again
-		}
+		again = sooner(again, step.Again)
 	}
 	return Write{Again: again}
+}
+
+// sooner is the first of two moments; zero is never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // patience is how long others get to do what is theirs to do: the garbage

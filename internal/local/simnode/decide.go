@@ -24,6 +24,8 @@ type Facts struct {
 	Scale float64
 	// Refusal, if set, is why the node cannot take the pod.
 	Refusal string
+	// BadGPUs has containers with GPUs fail.
+	BadGPUs bool
 }
 
 // PodAction is what is to be done about a pod.
@@ -45,6 +47,9 @@ func Decide(f Facts) PodAction {
 	}
 	next := pod.Status.DeepCopy()
 	s, err := read(pod, f.Scale)
+	if f.BadGPUs {
+		s.spoil(pod)
+	}
 	var wake time.Time
 	switch {
 	case err != nil:

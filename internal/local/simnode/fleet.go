@@ -26,6 +26,8 @@ const (
 	Down = "down"
 	// NotReady is a node that lives but reports that it is not ready at once.
 	NotReady = "not-ready"
+	// BadGPUs is a node on which every container that has GPUs fails.
+	BadGPUs = "bad-gpus"
 	// LabelBlock and LabelRack say in which block and rack a node is, by the names that Kueue's
 	// documentation uses.
 	LabelBlock = "cloud.provider.com/topology-block"

@@ -116,6 +116,20 @@ func read(pod *corev1.Pod, scale float64) (script, error) {
 	return s, nil
 }
 
+// spoil has the containers of a pod that have GPUs fail, as on broken ones.
+func (s *script) spoil(pod *corev1.Pod) {
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		if _, has := c.Resources.Limits[gpuResource]; !has {
+			continue
+		}
+		if a := s.acts[c.Name]; a.waits == nil && a.broken == "" {
+			a.exit, a.fails = 1, fails{}
+			s.acts[c.Name] = a
+		}
+	}
+}
+
 // nowhere ends the registries that exist nowhere, and nothing is below the folder nonexistent.
 // https://www.rfc-editor.org/rfc/rfc6761#section-6.4
 const (

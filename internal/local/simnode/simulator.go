@@ -288,6 +288,7 @@ func (s *simulator) syncPod(ctx context.Context, key string) (time.Duration, err
 			Now:     now,
 			Scale:   s.scale,
 			Refusal: s.admit(node, pod),
+			BadGPUs: node.Annotations[AnnotationSimulate] == BadGPUs,
 		},
 	)
 	if v.Status != nil {

@@ -24,6 +24,7 @@ type head struct {
 	Faults    sim.Faults
 	Checks    []sim.Check
 	Lifecycle *sim.Lifecycle
+	Recovery  *sim.Recovery
 	// Edge and Tenure are what Cluster and Lifecycle were called before: worlds that
 	// were written then are read as well.
 	Edge   *sim.ClusterModel
@@ -52,6 +53,7 @@ type line struct {
 	Restart        bool
 	Refuse         bool
 	Act            *sim.Act
+	Fault          *sim.Fault
 }
 
 // Write writes a world as lines of text: what it is, then its script.
@@ -69,6 +71,7 @@ func Write(out io.Writer, w sim.World) error {
 		Faults:    w.Faults,
 		Checks:    w.Checks,
 		Lifecycle: w.Lifecycle,
+		Recovery:  w.Recovery,
 	})
 	if err != nil {
 		return fmt.Errorf("write the world: %w", err)
@@ -109,6 +112,7 @@ func Read(in io.Reader) (sim.World, error) {
 				Faults:    h.Faults,
 				Checks:    h.Checks,
 				Lifecycle: h.Lifecycle,
+				Recovery:  h.Recovery,
 			}
 			continue
 		}
@@ -134,6 +138,7 @@ func lineOf(op *sim.Op) line {
 		Restart: op.Restart,
 		Refuse:  op.Refuse,
 		Act:     op.Act,
+		Fault:   op.Fault,
 	}
 	switch ev := op.Object.(type) {
 	case core.FlavorSet:
@@ -174,6 +179,7 @@ func (l *line) op() sim.Op {
 		Restart: l.Restart,
 		Refuse:  l.Refuse,
 		Act:     l.Act,
+		Fault:   l.Fault,
 	}
 	switch {
 	case l.FlavorSet != nil:

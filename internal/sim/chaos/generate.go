@@ -88,6 +88,9 @@ func World(seed uint64) sim.World {
 		m.together(rand.New(rand.NewPCG(seed, 8))) //nolint:gosec // not for secrets
 		m.evenly(rand.New(rand.NewPCG(seed, 9)))   //nolint:gosec // not for secrets
 	}
+	if seed%9 == 2 {
+		m.avoid(rand.New(rand.NewPCG(seed, 10))) //nolint:gosec // not for secrets
+	}
 	if seed%7 == 3 {
 		m.runtimes(rand.New(rand.NewPCG(seed, 3))) //nolint:gosec // not for secrets
 	}
@@ -617,6 +620,30 @@ func (m *maker) evenly(r *rand.Rand) {
 		level := []string{"rack", "block", core.HostnameLabel}[r.IntN(3)]
 		for k := range j.PodSets {
 			j.PodSets[k].Topology.Spread, j.PodSets[k].Topology.Balanced = level, ""
+		}
+		op.Job = &j
+	}
+}
+
+// avoid has jobs avoid nodes, as after an attempt that failed there: most some, and some all of them.
+func (m *maker) avoid(r *rand.Rand) {
+	names := slices.Sorted(maps.Keys(m.nodes))
+	for i := range m.world.Script {
+		op := &m.world.Script[i]
+		if op.Job == nil || r.IntN(2) == 0 {
+			continue
+		}
+		all := r.IntN(4) == 0
+		var avoided []string
+		for _, name := range names {
+			if all || r.IntN(3) == 0 {
+				avoided = append(avoided, name)
+			}
+		}
+		j := *op.Job
+		j.PodSets = slices.Clone(j.PodSets)
+		for k := range j.PodSets {
+			j.PodSets[k].Filter.Avoided = avoided
 		}
 		op.Job = &j
 	}

@@ -41,7 +41,14 @@ func (t *tape) Decided(at time.Time, p core.Plan) {
 func Try(w sim.World) error { return Audit(w, nil) }
 
 // Audit is Try, and counts the advice that was followed; advised may be nil.
-func Audit(w sim.World, advised sim.Tally) (err error) {
+func Audit(w sim.World, advised sim.Tally) error { return play(w, sim.Watch{Advised: advised}) }
+
+// Mishear is Try with an engine that is told something else than what is: to break its rules on purpose.
+func Mishear(w sim.World, heard func(core.Event) core.Event) error {
+	return play(w, sim.Watch{Mishear: heard})
+}
+
+func play(w sim.World, watch sim.Watch) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -51,7 +58,8 @@ func Audit(w sim.World, advised sim.Tally) (err error) {
 		return errors.New("the world has a life cycle and no rules for it")
 	}
 	t := &tape{}
-	run := sim.New(w, sim.Watch{Check: true, Log: t, Advised: advised})
+	watch.Check, watch.Log = true, t
+	run := sim.New(w, watch)
 	if run.Advance(maxMoments) {
 		return fmt.Errorf("P5: the world does not come to rest within %d moments", maxMoments)
 	}

@@ -24,15 +24,74 @@ type objectCache struct {
 	world *cache.World
 	nodes map[string]core.Node
 	jobs  map[core.Key]*sim.Job
+	// spares says that nodes are kept for recovery, of these flavors.
+	spares  bool
+	flavors map[string]bool
 }
 
 // NewObjectCache is that of a process which starts now.
 func (Rules) NewObjectCache(w *sim.World) sim.ObjectCache {
-	return &objectCache{
-		world: cache.NewWorld(rulesOf(w)),
-		nodes: map[string]core.Node{},
-		jobs:  map[core.Key]*sim.Job{},
+	p := &objectCache{
+		world:  cache.NewWorld(rulesOf(w)),
+		nodes:  map[string]core.Node{},
+		jobs:   map[core.Key]*sim.Job{},
+		spares: len(w.Spares) > 0, flavors: map[string]bool{},
 	}
+	if !p.spares {
+		return p
+	}
+	for _, ev := range w.Objects {
+		p.keepsOf(ev)
+	}
+	for i := range w.Script {
+		p.keepsOf(w.Script[i].Object)
+	}
+	return p
+}
+
+// keepsOf tells of a flavor, as it is first, so that nodes of it are kept. Others do not matter.
+func (p *objectCache) keepsOf(ev core.Event) {
+	f, is := ev.(core.FlavorSet)
+	if !is || p.flavors[f.Flavor.Name] {
+		return
+	}
+	p.flavors[f.Flavor.Name] = true
+	p.world.Translate([]cache.ObjectUpdate{{
+		Ref: cache.Ref{Kind: cache.Flavor, Name: f.Flavor.Name}, Object: flavorOf(&f.Flavor),
+	}})
+}
+
+// flavorOf is a flavor as the API has it, as far as it says of which nodes it is.
+func flavorOf(f *core.Flavor) *kueue.ResourceFlavor {
+	out := &kueue.ResourceFlavor{
+		ObjectMeta: metav1.ObjectMeta{Name: f.Name}, Spec: kueue.ResourceFlavorSpec{NodeLabels: f.NodeLabels},
+	}
+	for _, t := range f.Taints {
+		out.Spec.NodeTaints = append(out.Spec.NodeTaints, taintOf(t))
+	}
+	return out
+}
+
+func taintOf(t core.Taint) corev1.Taint {
+	return corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)}
+}
+
+// nodeOf is a node as the API has it, as far as it matters which are kept for recovery.
+func (p *objectCache) nodeOf(n *core.Node) *corev1.Node {
+	out := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name}}
+	if !p.spares {
+		return out
+	}
+	out.Labels, out.Spec.Unschedulable = n.Labels, n.State != core.NodeReady
+	for _, t := range n.Taints {
+		out.Spec.Taints = append(out.Spec.Taints, taintOf(t))
+	}
+	ready := corev1.ConditionTrue
+	if n.State == core.NodeLost {
+		ready = corev1.ConditionUnknown
+	}
+	out.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
+	return out
 }
 
 // TakesPlace is the rule of package core.
@@ -59,6 +118,9 @@ func (Rules) Wakes(x *sim.WatchEvent, before *core.PodState) bool {
 // Decided takes in a plan before it is written.
 func (p *objectCache) Decided(plan core.Plan) { p.world.Decided(plan) }
 
+// Holds takes in which nodes are held.
+func (p *objectCache) Holds(nodes []string) { p.world.Holds(nodes) }
+
 // Show takes in an object and returns what the engine is told.
 func (p *objectCache) Show(x sim.WatchEvent) []core.Event {
 	c := cache.ObjectUpdate{Ref: cache.Ref{Kind: cache.Workload, Namespace: x.Key.Namespace, Name: x.Key.Name}}
@@ -66,7 +128,7 @@ func (p *objectCache) Show(x sim.WatchEvent) []core.Event {
 	case core.NodeSet:
 		p.nodes[ev.Node.Name] = ev.Node
 		c.Ref = cache.Ref{Kind: cache.Node, Name: ev.Node.Name}
-		c.Object = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: ev.Node.Name}}
+		c.Object = p.nodeOf(&ev.Node)
 	case core.NodeGone:
 		delete(p.nodes, ev.Name)
 		c.Ref = cache.Ref{Kind: cache.Node, Name: ev.Name}
@@ -91,6 +153,9 @@ func (p *objectCache) Show(x sim.WatchEvent) []core.Event {
 		case core.NodeSet:
 			n := p.nodes[ev.Node.Name]
 			n.Foreign = ev.Node.Foreign
+			if p.spares {
+				n.Labels = ev.Node.Labels
+			}
 			events[i] = core.NodeSet{Node: n}
 		case core.WorkloadSet:
 			asks(p.jobs[ev.Workload.Key], &ev.Workload)

@@ -42,7 +42,7 @@ func Jobs(
 	if err := s.readUnqueued(ctx); err != nil {
 		return nil, err
 	}
-	out := &view.JobList{Unread: s.unread}
+	out := &view.JobList{Unread: s.unread, Items: slices.Grow([]view.Job(nil), len(s.objects))}
 	for _, o := range s.objects { // sorted below
 		if row, is := s.row(o); is {
 			out.Items = append(out.Items, row)

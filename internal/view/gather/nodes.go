@@ -109,6 +109,11 @@ type nodeHealth interface {
 	NodeHealth(ctx context.Context) *corev1.ConfigMap
 }
 
+// HealthOf is what is remembered of a node, nothing if the user may not read it.
+func HealthOf(ctx context.Context, c client.Reader, n *corev1.Node) nodehealth.Health {
+	return convert.OfNode(n, healthsFor(ctx, c)[n.Name])
+}
+
 // healthsFor are what is remembered of nodes, nothing if the user may not read it: then labels and conditions say it,
 // where mlbatch writes those.
 func healthsFor(ctx context.Context, c client.Reader) map[string]nodehealth.Health {

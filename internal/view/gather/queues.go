@@ -74,11 +74,15 @@ func readQuotas(ctx context.Context, r client.Reader) (*quotas, []string, error)
 }
 
 func clusterQueue(q *kueue.ClusterQueue) view.ClusterQueue {
-	return view.ClusterQueueOf(
+	out := view.ClusterQueueOf(
 		q,
 		apimeta.FindStatusCondition(q.Status.Conditions, kueue.ClusterQueueActive),
 		view.LoadOf(q.Status),
 	)
+	if c := apimeta.FindStatusCondition(q.Status.Conditions, convert.CapacityShort); c != nil {
+		out.Short = c.Reason
+	}
+	return out
 }
 
 // weightedShare is the share that a status tells, nil if it tells none.
@@ -118,6 +122,8 @@ func (q *quotas) row(is *view.ClusterQueue) view.Queue {
 	}
 	if is.State == view.QueuePending || is.State == view.QueueTerminating {
 		row.State = cmp.Or(is.Reason, row.State)
+	} else if is.Short == convert.ReasonQuotaCut {
+		row.State += ", quota cut"
 	}
 	return row
 }

@@ -37,6 +37,11 @@ func adviceText(a visibility.Advice, x *visibility.Explanation) string {
 		return fmt.Sprintf("ask for %s %s per pod%s", a.Amount, a.Resource, of)
 	case core.Tolerate:
 		return fmt.Sprintf("tolerate %s%s%s", strings.Join(a.Detail, " and "), of, flavorText(a))
+	case core.RequireLevel, core.PreferLevel:
+		if len(a.Detail) > 0 {
+			of = " in pod sets " + strings.Join(append([]string{a.PodSet}, a.Detail...), " and ")
+		}
+		return otherLevel(&a, of)
 	case core.DropSelector:
 		return fmt.Sprintf("leave out the requirement %s%s%s", strings.Join(a.Detail, " and "), of, flavorText(a))
 	case core.RaisePriority:
@@ -111,6 +116,26 @@ func adviceText(a visibility.Advice, x *visibility.Explanation) string {
 		return openGate(strings.Join(a.Detail, ", "))
 	}
 	return a.Kind
+}
+
+// otherLevel says of which level one domain should be required, or preferred, for pods.
+func otherLevel(a *visibility.Advice, of string) string {
+	annotation, text := kueue.PodSetRequiredTopologyAnnotation, fmt.Sprintf(
+		"let its pods%s be in one %s and not in one %s", of, a.Level, a.Instead,
+	)
+	if core.AdviceKind(a.Kind) == core.PreferLevel {
+		annotation, text = kueue.PodSetPreferredTopologyAnnotation, fmt.Sprintf(
+			"prefer one %s for its pods%s and do not require it", a.Level, of,
+		)
+	}
+	text += ": annotation " + annotation + " of the pods"
+	if a.Affinity {
+		text += ", in place of their podAffinity"
+	}
+	if len(a.Workloads) > 0 {
+		text += ", and wait for the end of " + refers(a.Workloads)
+	}
+	return text
 }
 
 // openGate says how a gate is opened; that of a job that comes after others opens by itself.

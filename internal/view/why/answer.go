@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
@@ -178,15 +179,8 @@ func (e *Explanation) nodeFacts(f *visibility.NodeFacts) {
 	if len(f.Down) > 0 {
 		e.say("Out of service: %s", downNodes(f.Down))
 	}
-	switch {
-	case f.EvictionInVain && f.Evictable == 0:
-		e.say("No running job may be preempted for it")
-	case f.EvictionInVain:
-		n := int(f.Evictable)
-		e.say(
-			"Its pods would have no place even without the %s that may be preempted for it",
-			words.Count(n, "running job"),
-		)
+	if f.EvictionInVain {
+		e.say("%s", inVain(f))
 	}
 	for i, o := range f.InTheWay {
 		kind := "the requirement"
@@ -210,6 +204,70 @@ func (e *Explanation) nodeFacts(f *visibility.NodeFacts) {
 	}
 }
 
+// inVain says that no preemption helps, and why.
+func inVain(f *visibility.NodeFacts) string {
+	jobs := words.Count(int(f.Evictable), "running job")
+	switch n := f.Nearest; {
+	case f.Evictable == 0:
+		text := "No running job may be preempted for it"
+		var because []string
+		for _, s := range f.Spared {
+			because = append(because, spared(s))
+		}
+		if len(because) > 0 {
+			text += ": " + strings.Join(because, "; ")
+		}
+		return text
+	case n != nil:
+		text := fmt.Sprintf(
+			"Nothing that may be preempted would make room for its %s in one %s: without the %s that may be, %s would come nearest, with room for %d",
+			words.Count(int(f.Wanted), "pod"),
+			n.Level,
+			jobs,
+			n.Domain,
+			n.Fit,
+		)
+		if n.Usable != n.Fit {
+			text += fmt.Sprintf(" (%d if empty)", n.Usable)
+		}
+		return text
+	}
+	return fmt.Sprintf("Its pods would have no place even without the %s that may be preempted for it", jobs)
+}
+
+// spared says why some running jobs may not be preempted.
+func spared(s visibility.SparedCount) string {
+	where, field := "in other ClusterQueues", "reclaimWithinCohort"
+	if s.Own {
+		where, field = "in its ClusterQueue", "withinClusterQueue"
+	}
+	n := int(s.Workloads)
+	of := fmt.Sprintf("of the %s %s ", words.Count(n, "job"), where)
+	switch core.SpareRule(s.Rule) {
+	case core.SparedByPolicy:
+		return fmt.Sprintf("%sspec.preemption.%s lets it stop none", of, field)
+	case core.SparedByPriority:
+		return fmt.Sprintf("%snone has a priority low enough for spec.preemption.%s", of, field)
+	case core.SparedWithinNominal:
+		return of + "none is beyond what its ClusterQueue owns"
+	case core.SparedByBorrowing:
+		return of + "none may be stopped by one that would borrow (spec.preemption.borrowWithinCohort)"
+	case core.SparedByShare:
+		return of + "none is of a side with the larger share (fairSharing.preemptionStrategies)"
+	case core.SparedAsBenefactor:
+		return of + "none may be stopped by one that was stopped for it"
+	case core.SparedUnseen:
+		return of + "each was admitted only just now"
+	case core.SparedByRuntime:
+		return of + "none has run for its minimum runtime"
+	case core.SparedOtherQuota,
+		core.SparedApart,
+		core.SparedNotRunning,
+		core.SparedByGate: // they hold nothing for it
+	}
+	return of + "none may be stopped (" + s.Rule + ")"
+}
+
 // holders says which workloads hold what is short.
 func (e *Explanation) holders(x *visibility.Explanation) {
 	var held, leaving, promised []string
@@ -229,6 +287,9 @@ func (e *Explanation) holders(x *visibility.Explanation) {
 		}
 		switch {
 		case h.Leaving:
+			if h.StopsAt != nil {
+				text += ", which has until " + h.StopsAt.UTC().Format(time.RFC3339) + " to save what it has done"
+			}
 			leaving = append(leaving, text)
 		case h.Promised:
 			promised = append(promised, text)

@@ -592,6 +592,8 @@ func (t *Comparison) spared(c *visibility.Contest) {
 		t.say("%s%s was stopped for it before, and does not stop it in turn", not, t.Object)
 	case core.SparedUnseen:
 		t.say("It was admitted only just now: ask again in a moment")
+	case core.SparedByRuntime:
+		t.say("%sits minimum runtime has not ended", not)
 	case core.SparedByGate:
 		t.say("%sa preemption gate of %s is closed", not, t.Object)
 	case core.SparedOtherQuota:

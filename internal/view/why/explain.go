@@ -16,6 +16,7 @@ import (
 	appwrapper "github.com/mlbatch/mlbatch/api/appwrapper/v1beta2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	visibility "github.com/mlbatch/mlbatch/api/visibility/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/view"
 	"github.com/mlbatch/mlbatch/internal/view/gather"
@@ -337,6 +338,9 @@ func evicted(p JobObjects, j view.Standing, e *Explanation) {
 		e.say("%s has been waiting for nodes for %s: %s", e.Object, p.ago(j.Since), j.Message)
 	} else {
 		e.say("%s has been stopping for %s: %s", e.Object, p.ago(j.Since), j.Message)
+	}
+	if at := convert.ToldUntil(p.Workload, p.Now); !at.IsZero() {
+		e.say("Its pods run on until %s at the latest, to save what they have done", at.UTC().Format(time.RFC3339))
 	}
 	if n := j.Pods.Live(); n > 0 {
 		e.say("%s still %s to end; only then its quota is free for others", words.Count(n, "pod"), words.Has(n))

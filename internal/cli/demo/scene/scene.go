@@ -40,7 +40,7 @@ type Scene struct {
 
 // All are the scenes in the order in which a newcomer should see them.
 func All() []Scene {
-	return []Scene{start(), why(), eta(), bigJob(), rack(), famousBugs(), fair(), slurm()}
+	return []Scene{start(), why(), eta(), bigJob(), rack(), fault(), famousBugs(), fair(), slurm()}
 }
 
 // Find returns the scene of a name.

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	health "github.com/mlbatch/mlbatch/api/health/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/sim/calibration"
 )
 
@@ -197,6 +198,21 @@ func TestStatementsNotice(t *testing.T) {
 		"longer":        {longer(2, 1), longer(1, 1)},
 		"same":          {same(3, 3), same(4, 3)},
 		"has":           {has("a b", "a"), has("a b", "c")},
+		"moved": {
+			moved(podsOn("a", "b"), podsOn("c", "b"), "a"),
+			moved(podsOn("a", "b"), podsOn("c", "d"), "a"),
+		},
+		"left":   {moved(podsOn("a", "b"), podsOn("c", "b"), "a"), moved(podsOn("b"), podsOn("b"), "a")},
+		"within": {within(time.Second, time.Minute), within(time.Hour, time.Minute)},
+		"is":     {is("Draining", "Draining"), is("Healthy", "Draining")},
+		"kept its quota": {
+			keptQuota(jobStarted("Running", 1), time.Unix(2, 0)),
+			keptQuota(jobStarted("Running", 3), time.Unix(2, 0)),
+		},
+		"runs on": {
+			keptQuota(jobStarted("Running", 1), time.Unix(2, 0)),
+			keptQuota(jobStarted("Waiting", 1), time.Unix(2, 0)),
+		},
 	}
 	for name, c := range cases {
 		if c.good != nil || c.bad == nil {
@@ -215,6 +231,33 @@ func TestStatementsNotice(t *testing.T) {
 	told[3].Started = false
 	if s.listTold(told, time.Unix(0, 0)) == nil || s.listTold(told[:3], time.Unix(0, 0)) == nil {
 		t.Error("a job that never started, and a line that is too short, must be noticed")
+	}
+}
+
+// podsOn are pods on nodes, each with a UID of its own.
+func podsOn(nodes ...string) (out []pod) {
+	for _, n := range nodes {
+		var p pod
+		p.Metadata.UID, p.Spec.NodeName = "pod on "+n, n
+		out = append(out, p)
+	}
+	return out
+}
+
+func jobStarted(state string, at int64) job { return job{State: state, Started: time.Unix(at, 0)} }
+
+// TestChecks: what is typed in the agent's place can be read, and the deep test is later than what was found.
+func TestChecks(t *testing.T) {
+	found := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for _, passed := range []time.Time{{}, found.Add(time.Minute)} {
+		key, text, _ := strings.Cut(checks(found, passed), "=")
+		r, err := health.Read(map[string]string{key: text})
+		if err != nil || len(r.Checks) == 0 || r.Checks[len(r.Checks)-1].Result != health.Fatal {
+			t.Errorf("%s: %+v, %v", text, r, err)
+		}
+		if deep := len(r.Checks) == 2 && r.Checks[0].Deep; deep == passed.IsZero() {
+			t.Errorf("%s: a deep test passed: %t", text, deep)
+		}
 	}
 }
 

@@ -111,9 +111,13 @@ func runs(j job) error {
 
 // node is what nodes tells of one.
 type node struct {
-	Name string `json:"name"`
-	GPUs int64  `json:"gpus"`
-	Free int64  `json:"free"`
+	Name   string `json:"name"`
+	State  string `json:"state"`
+	GPUs   int64  `json:"gpus"`
+	Free   int64  `json:"free"`
+	Health struct {
+		State string `json:"state"`
+	} `json:"health"`
 }
 
 func (s *show) nodes(ctx context.Context) ([]node, error) {

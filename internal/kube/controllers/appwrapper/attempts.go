@@ -27,6 +27,9 @@ func (a *attempt) told(ctx context.Context) *metav1.Condition {
 	}
 	now := a.clock.Now()
 	ended := history.Attempt{Start: deployed.LastTransitionTime} // its GPUs are those of the admission
+	if ready := a.ranSince(deployed.LastTransitionTime.Time); !ready.IsZero() {
+		ended.Ready = new(metav1.NewTime(ready))
+	}
 	unhealthy := lifecycle.Condition{}
 	if i := slices.IndexFunc(
 		a.step.Conditions,
@@ -67,6 +70,9 @@ func (a *attempt) told(ctx context.Context) *metav1.Condition {
 		view.EndAttempt(&ended, now, core.CategoryUnknown, a.step.ResetReason, unhealthy.Message)
 	}
 	view.NoteCheckpoint(&ended, a.w, now)
+	for i := range a.pods {
+		view.NoteCheckpoint(&ended, &a.pods[i], now)
+	}
 	all := view.AddAttempt(view.RestartedAttempts(a.w), ended)
 	return &metav1.Condition{
 		Type: kueue.WorkloadAttempts, Status: metav1.ConditionTrue,

@@ -2,6 +2,7 @@ package appwrapper
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,14 +49,17 @@ func (a *attempt) retries(ctx context.Context) error {
 	}
 	now := a.clock.Now()
 	began := a.trueSince(awv1beta2.ResourcesDeployed, now)
-	ready := a.trueSince(awv1beta2.PodsReady, now)
+	ready := a.ranSince(began)
+	saved := view.Saved(a.w, began, now) ||
+		slices.ContainsFunc(a.pods, func(p corev1.Pod) bool { return view.Saved(&p, began, now) })
 	if failed := a.firstFailed(); failed != nil {
 		a.facts.Failure = view.FailureOf(failed, a.trouble(ctx, failed.Spec.NodeName, failed), a.w, began, now)
+		a.facts.Failure.Progress = a.facts.Failure.Progress || saved
 		return nil
 	}
 	a.facts.Failure = core.Failure{
 		Category: core.CategoryUnknown,
-		Progress: view.Saved(a.w, began, now) || now.Sub(ready) > core.ProgressTime,
+		Progress: saved || !ready.IsZero() && now.Sub(ready) > core.ProgressTime,
 	}
 	return nil
 }
@@ -81,4 +85,27 @@ func (a *attempt) trueSince(t string, now time.Time) time.Time {
 		return c.LastTransitionTime.Time
 	}
 	return now
+}
+
+// ranSince is since when all pods of the attempt that began then ran; zero if they never did. Once one of them is missing
+// the condition tells until when they did: then it is since when the last of those that are left runs, or since the
+// beginning where none is. An attempt begins with a condition that is False.
+func (a *attempt) ranSince(began time.Time) time.Time {
+	c := meta.FindStatusCondition(a.w.Status.Conditions, awv1beta2.PodsReady)
+	switch {
+	case c == nil || c.LastTransitionTime.Time.Before(began):
+		return time.Time{}
+	case c.Status == metav1.ConditionTrue:
+		return c.LastTransitionTime.Time
+	case !c.LastTransitionTime.After(began):
+		return time.Time{}
+	}
+	ran := began
+	for i := range a.pods {
+		// Those that began later are in place of others.
+		if at := view.StartedAt(&a.pods[i]); at.After(ran) && !at.After(c.LastTransitionTime.Time) {
+			ran = at
+		}
+	}
+	return ran
 }

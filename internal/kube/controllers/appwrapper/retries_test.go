@@ -16,6 +16,7 @@ import (
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/appwrapper"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // fails ends the first pod with an exit code after it ran for a time, and its Job with it.
@@ -173,5 +174,37 @@ func TestBadNodesInARow(t *testing.T) {
 	if x.phase() != "Failed" || x.get().Status.Retries != 0 ||
 		!strings.Contains(x.unhealthy(), "12 disruptions") {
 		t.Errorf("phase %s, %d retries: %s", x.phase(), x.get().Status.Retries, x.unhealthy())
+	}
+}
+
+// TestRunningForDaysIsProgress: a job that ran for days until a node took one of its pods along, in whose place none came
+// in time, is remembered as one that got somewhere; one whose pods never came is not.
+func TestRunningForDaysIsProgress(t *testing.T) {
+	for ran, want := range map[time.Duration]bool{0: false, time.Minute: false, 72 * time.Hour: true} {
+		x := newWorld(t, wrapper(jobManifest))
+		x.reconcileAll()
+		x.admit()
+		x.to("Running")
+		if ran > 0 {
+			x.run(0, corev1.PodRunning)
+			x.reconcileAll()
+			x.clock.SetTime(x.clock.Now().Add(ran))
+			p := x.pods()[0]
+			if err := x.server.Delete(t.Context(), &p); err != nil {
+				t.Fatal(err)
+			}
+			x.reconcileAll()
+		}
+		for range 60 {
+			if x.phase() != "Running" {
+				break
+			}
+			x.clock.SetTime(x.clock.Now().Add(30 * time.Second))
+			x.reconcileAll()
+		}
+		got := view.RetryHistory(view.RestartedAttempts(x.get()), 0).Last
+		if len(got) != 1 || got[0].Category != core.CategoryStartFailure || got[0].Progress != want {
+			t.Errorf("ran for %s, then %s: %+v, want progress: %v", ran, x.phase(), got, want)
+		}
 	}
 }

@@ -164,6 +164,7 @@ func (l *Loop) decide(ctx context.Context) time.Duration {
 		close(l.decides)
 	}
 	wake := l.engine.NextWake()
+	held := l.engine.View().Held()
 	l.mu.Unlock()
 	if l.flight != nil {
 		l.flight.Record(events, now, plan, func() (any, error) { return l.engine.Dump() })
@@ -177,6 +178,7 @@ func (l *Loop) decide(ctx context.Context) time.Duration {
 		}
 	}
 	l.world.Decided(plan)
+	l.world.Holds(held)
 	l.opts.Crowd.Comes(evictions(plan))
 	l.apply.Plan(plan, l.world.Workload)
 	l.observe(ctx, len(events), plan, began)

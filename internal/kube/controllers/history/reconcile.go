@@ -226,17 +226,9 @@ func (r *reconciler) ended(ctx context.Context, list []kueue.Workload) ([]api.Jo
 		}
 		e := ended{workload: w, trouble: r.trouble(ctx)}
 		r.told(ctx, &e)
-		var pods corev1.PodList
-		if err := r.Client.List(
-			ctx,
-			&pods,
-			client.InNamespace(w.Namespace),
-			client.MatchingFields{admission.PodIndex: w.Name},
-			client.UnsafeDisableDeepCopy,
-		); err != nil {
-			return nil, fmt.Errorf("list pods of workload %s/%s: %w", w.Namespace, w.Name, err)
+		if e.pods, err = admission.ListPods(ctx, r.Client, w.Namespace, w.Name); err != nil {
+			return nil, err
 		}
-		e.pods = pods.Items
 		out = append(out, e.record())
 	}
 	return out, nil

@@ -68,6 +68,9 @@ func (e *ended) record() api.JobRecord {
 	e.outcome(&r)
 	e.quota(&r)
 	last := view.LastAttempt(w, e.pods, e.trouble)
+	if last != nil {
+		view.NoteCheckpoint(last, w, r.Ended.Time)
+	}
 	if last != nil && e.job != nil {
 		view.NoteCheckpoint(last, e.job, r.Ended.Time)
 	}

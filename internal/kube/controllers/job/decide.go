@@ -386,6 +386,9 @@ func stopEvicted(s facts) (step, error) {
 		if next := workloadlifecycle.NoteRefused(s.workload, s.refused(), s.now); next != nil {
 			return step{status: next}, nil
 		}
+		if end := workloadlifecycle.RunsOnUntil(s.workload, s.lifecycle.MaxStopNotice, s.now); !end.IsZero() {
+			return step{again: end.Sub(s.now)}, nil
+		}
 		c := apimeta.FindStatusCondition(s.workload.Status.Conditions, kueue.WorkloadEvicted)
 		return stop(s, "Stopped", "Stopped: "+c.Message)
 	}
@@ -404,7 +407,7 @@ func stopEvicted(s facts) (step, error) {
 	if next == nil {
 		return step{again: again.Sub(s.now)}, nil
 	}
-	workloadlifecycle.NoteCheckpoint(s.workload, next, s.job, s.now)
+	workloadlifecycle.NoteCheckpoint(s.workload, next, s.now, s.job, s.workload)
 	if next.Admission != nil { // it keeps it for a while
 		return step{status: next}, nil
 	}
@@ -454,6 +457,8 @@ func keepInStep(s facts) (step, error) {
 		s.sakkara.placedNote() == w.Annotations[kueue.SakkaraPlacedAnnotation] &&
 		s.sakkara.awaits == w.Annotations[kueue.GroupAwaitedAnnotation] &&
 		w.Annotations[kueue.FewerPodsAnnotation] == ""
+	notice := s.notice()
+	same = same && notice == w.Annotations[kueue.StopNoticeAnnotation]
 	refused := w.Annotations[kueue.PodsRefusedAnnotation]
 	if s.tried {
 		refused = s.refusal
@@ -469,6 +474,7 @@ func keepInStep(s facts) (step, error) {
 			kueue.FewerPodsAnnotation:            "",
 			kueue.AfterAnnotation:                after,
 			kueue.PodsRefusedAnnotation:          refused,
+			kueue.StopNoticeAnnotation:           notice,
 			kueue.SakkaraGroupAnnotation:         s.sakkara.name,
 			kueue.SakkaraPlacedAnnotation:        s.sakkara.placedNote(),
 			kueue.GroupAwaitedAnnotation:         s.sakkara.awaits,
@@ -503,6 +509,14 @@ func promote(s facts) step {
 			message: "Updated the priority class of Workload " + s.workload.Name + " to " + want.PriorityClassRef.Name,
 		},
 	}
+}
+
+// notice is how long before it is stopped the job is told so, "" if it is not.
+func (s facts) notice() string {
+	return workloadlifecycle.AskedNotice(
+		s.job.GetAnnotations()[kueue.StopNoticeAnnotation],
+		s.lifecycle.MaxStopNotice,
+	)
 }
 
 // startedBefore reports whether the job may still carry what an earlier

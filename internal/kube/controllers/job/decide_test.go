@@ -125,6 +125,17 @@ func admitted(w *kueue.Workload) {
 	condition(kueue.WorkloadAdmitted, "Admitted")(w)
 }
 
+// saving asked for half a minute to save what it has done, which began some time ago.
+func saving(ago time.Duration) func(*kueue.Workload) {
+	return func(w *kueue.Workload) {
+		w.Annotations = map[string]string{kueue.StopNoticeAnnotation: "30s"}
+		apimeta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{
+			Type: kueue.WorkloadStopNotice, Status: metav1.ConditionTrue, Reason: kueue.ReasonSaving,
+			LastTransitionTime: metav1.NewTime(now.Add(-ago)),
+		})
+	}
+}
+
 // unready waits for its pods.
 func unready(w *kueue.Workload) {
 	apimeta.SetStatusCondition(
@@ -628,6 +639,24 @@ func TestDecide(t *testing.T) {
 				Event:     "Stopped",
 			},
 		},
+		"evicted, and saves what it has done": {
+			why:      "it asked for that, and is stopped when the time is over",
+			job:      aJob(running, injected),
+			workload: aWorkload(admitted, preempted, saving(20*time.Second)),
+			live:     2,
+			want:     outcome{Again: 10 * time.Second},
+		},
+		"evicted, and has had its time to save": {
+			why:      "what it asked for is over",
+			job:      aJob(running, injected),
+			workload: aWorkload(admitted, preempted, saving(30*time.Second)),
+			live:     2,
+			want: outcome{
+				Suspended: new(true),
+				Selector:  map[string]string{"disk": "ssd", "gpu": "h100"},
+				Event:     "Stopped",
+			},
+		},
 		"evicted while nodes refuse its pods": {
 			why:      "what its pods say is noted before they go, so that the next plan leaves these nodes out",
 			job:      aJob(running),
@@ -890,9 +919,10 @@ func TestDecide(t *testing.T) {
 					Bound:   c.bound,
 					Why:     "volume node affinity conflict",
 				},
-				now:    now,
-				yields: c.yields,
-				infos:  []jobs.PodSetInfo{{Name: "main", Count: 2, NodeSelector: map[string]string{"gpu": "h100"}}},
+				now:       now,
+				yields:    c.yields,
+				lifecycle: workloadlifecycle.Config{MaxStopNotice: time.Minute},
+				infos:     []jobs.PodSetInfo{{Name: "main", Count: 2, NodeSelector: map[string]string{"gpu": "h100"}}},
 			}
 			if c.leaving {
 				s.pods.Leaving = c.live

@@ -390,6 +390,9 @@ func (r *reconciler) annotations(s facts) map[string]string {
 	if after := job.GetAnnotations()[kueue.AfterAnnotation]; after != "" {
 		out[kueue.AfterAnnotation] = after
 	}
+	if notice := s.notice(); notice != "" {
+		out[kueue.StopNoticeAnnotation] = notice
+	}
 	if s.facts.EndsOnce {
 		out[kueue.EndsOnceAnnotation] = "true"
 	}

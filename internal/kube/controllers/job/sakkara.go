@@ -154,27 +154,22 @@ func (r *reconciler) report(ctx context.Context, s *facts) error {
 	if w == nil || s.nested || w.Annotations[kueue.SakkaraGroupAnnotation] == "" {
 		return nil
 	}
-	lost := convert.Evicted(w) && w.Status.Admission != nil
+	lost := convert.Evicted(w) && w.Status.Admission != nil && convert.NoticeBegan(w).IsZero()
 	if !lost && (!convert.Admitted(w) || !s.facts.Ready || convert.Finished(w)) {
 		return nil
 	}
 	at, group := client.ObjectKeyFromObject(s.job), w.Annotations[kueue.SakkaraGroupAnnotation]
-	var all corev1.PodList
+	var all []corev1.Pod
 	if !lost {
-		if err := r.opts.Client.List(
-			ctx,
-			&all,
-			client.InNamespace(w.Namespace),
-			client.MatchingFields{admission.PodIndex: w.Name},
-			client.UnsafeDisableDeepCopy,
-		); err != nil {
-			return fmt.Errorf("list pods of workload %s/%s: %w", w.Namespace, w.Name, err)
+		var err error
+		if all, err = admission.ListPods(ctx, r.opts.Client, w.Namespace, w.Name); err != nil {
+			return err
 		}
 	}
 	var pods []*corev1.Pod
-	for i := range all.Items {
-		if all.Items[i].Labels[sakkara.MemberLabel] == group {
-			pods = append(pods, &all.Items[i])
+	for i := range all {
+		if all[i].Labels[sakkara.MemberLabel] == group {
+			pods = append(pods, &all[i])
 		}
 	}
 	total := 0

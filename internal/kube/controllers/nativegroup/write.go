@@ -206,17 +206,11 @@ func (r *reconciler) write(
 		return false, 0, err
 	}
 	s.used = slices.ContainsFunc(pods, unfinished)
-	var counted corev1.PodList
-	if err := r.Client.List(
-		ctx,
-		&counted,
-		client.InNamespace(key.Namespace),
-		client.MatchingFields{admission.PodIndex: key.Name},
-		client.UnsafeDisableDeepCopy,
-	); err != nil {
-		return false, 0, fmt.Errorf("list pods of workload %s: %w", key, err)
+	counted, err := admission.ListPods(ctx, r.Client, key.Namespace, key.Name)
+	if err != nil {
+		return false, 0, err
 	}
-	s.unnamed = slices.ContainsFunc(counted.Items, func(p corev1.Pod) bool {
+	s.unnamed = slices.ContainsFunc(counted, func(p corev1.Pod) bool {
 		return unfinished(&p) && p.DeletionTimestamp == nil && podmeta.NativeName(&p.Spec) == ""
 	})
 	todo := next(s, r.Schedulers)

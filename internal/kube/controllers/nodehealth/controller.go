@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,7 +54,7 @@ func IndexDevices(o client.Object) []string {
 
 // Options are what the controller works with.
 type Options struct {
-	// Client reads from a cache with DeviceIndex, and writes.
+	// Client reads from a cache with DeviceIndex and HangIndex, and writes.
 	Client   client.Client
 	Clock    clock.Clock
 	Recorder events.EventRecorder
@@ -62,6 +63,8 @@ type Options struct {
 	// Namespace of the ConfigMap.
 	Namespace string
 	Policy    nodehealth.Policy
+	// TestNamespace has the Jobs of deep tests; "" if there are none.
+	TestNamespace string
 	// Act has nodes touched.
 	Act bool
 	// Count is told how many nodes are in which state, how many are held in service by flavor, and which states
@@ -69,7 +72,8 @@ type Options struct {
 	Count func(states map[nodehealth.State]int, held map[string]int, into []nodehealth.State)
 }
 
-// SetupWithManager adds the controller to the manager. It needs list and watch on nodes, pods and resourceflavors,
+// SetupWithManager adds the controller to the manager. It needs list and watch on nodes, pods, workloads,
+// resourceflavors and, where there are tests, jobs and namespaces,
 // create and patch on events, and list, watch, create and patch on configmaps in its namespace; to act, patch on nodes
 // and nodes/status as well (convert.NodesRole).
 func SetupWithManager(mgr manager.Manager, o Options) error {
@@ -78,7 +82,7 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("make the controller of node health: %w", err)
 	}
-	for _, s := range sources(mgr.GetCache(), o.Memory) {
+	for _, s := range sources(mgr.GetCache(), o.Memory, o.TestNamespace) {
 		if err := c.Watch(s); err != nil {
 			return fmt.Errorf("watch for the controller of node health: %w", err)
 		}
@@ -102,7 +106,7 @@ func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		return reconcile.Result{}, err
 	}
 	now := r.Clock.Now().UTC().Truncate(time.Second)
-	nodes, patients, err := r.patients(ctx, now)
+	nodes, patients, lapses, err := r.patients(ctx, now)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -122,6 +126,9 @@ func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	r.tellUnknown(ctx, v.Unknown)
 	err = r.act(ctx, nodes, v.Healths, now)
 	result := reconcile.Result{}
+	if v.Next.IsZero() || !lapses.IsZero() && lapses.Before(v.Next) {
+		v.Next = lapses
+	}
 	if !v.Next.IsZero() {
 		result.RequeueAfter = max(v.Next.Sub(r.Clock.Now()), time.Second)
 	}
@@ -168,14 +175,15 @@ func (r *reconciler) read(ctx context.Context) (*corev1.ConfigMap, error) {
 	return &m, nil
 }
 
-// patients are all nodes with what is found on them.
+// patients are all nodes with what is found on them, and when something of that lapses by itself; zero for never.
 func (r *reconciler) patients(
 	ctx context.Context,
 	now time.Time,
-) ([]corev1.Node, []nodehealth.Patient, error) {
+) ([]corev1.Node, []nodehealth.Patient, time.Time, error) {
+	var never time.Time
 	var all kueue.ResourceFlavorList
 	if err := r.Client.List(ctx, &all); err != nil {
-		return nil, nil, fmt.Errorf("list flavors: %w", err)
+		return nil, nil, never, fmt.Errorf("list flavors: %w", err)
 	}
 	flavors := make([]core.Flavor, len(all.Items))
 	for i := range all.Items {
@@ -185,30 +193,73 @@ func (r *reconciler) patients(
 	if err := r.Client.List(
 		ctx, &pods, client.MatchingFields{DeviceIndex: DeviceUnhealthy}, client.UnsafeDisableDeepCopy,
 	); err != nil {
-		return nil, nil, fmt.Errorf("list pods with unhealthy devices: %w", err)
+		return nil, nil, never, fmt.Errorf("list pods with unhealthy devices: %w", err)
 	}
 	on := map[string][]*corev1.Pod{}
 	for i := range pods.Items {
 		p := &pods.Items[i]
 		on[p.Spec.NodeName] = append(on[p.Spec.NodeName], p)
 	}
+	tests, err := r.tests(ctx)
+	if err != nil {
+		return nil, nil, never, err
+	}
 	var nodes corev1.NodeList
 	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, nil, fmt.Errorf("list nodes: %w", err)
+		return nil, nil, never, fmt.Errorf("list nodes: %w", err)
+	}
+	hung, lapses, err := r.hangs(ctx, now)
+	if err != nil {
+		return nil, nil, never, err
 	}
 	patients := make([]nodehealth.Patient, len(nodes.Items))
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
-		p, err := convert.Patient(n, on[n.Name], flavors, r.Policy.Rules, now)
+		p, err := convert.Patient(n, on[n.Name], flavors, r.Policy.Rules)
 		if key := "report of " + n.Name; err == nil {
 			delete(r.told, key)
 		} else if !r.told[key] {
 			r.told[key] = true
 			log.FromContext(ctx).Error(err, "A report of checks says nothing", "node", n.Name)
 		}
+		if f, is := hung[n.Name]; is {
+			p.Add(r.Policy.Rules, f)
+		}
+		convert.DeepTested(&p, n, tests[n.Name])
 		patients[i] = p
 	}
-	return nodes.Items, patients, nil
+	return nodes.Items, patients, lapses, nil
+}
+
+// tests are the deep tests that there are, by node; none in the namespace of a team, who could write them.
+func (r *reconciler) tests(ctx context.Context) (map[string][]nodehealth.Test, error) {
+	if r.TestNamespace == "" {
+		return nil, nil
+	}
+	var ns corev1.Namespace
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: r.TestNamespace}, &ns); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("read namespace %s: %w", r.TestNamespace, err)
+	}
+	if ns.Labels[kueue.TeamNamespaceLabel] == "true" {
+		return nil, nil // the controller of deep tests says so
+	}
+	var jobs batchv1.JobList
+	if err := r.Client.List(
+		ctx,
+		&jobs,
+		client.InNamespace(r.TestNamespace),
+		client.HasLabels{convert.DeepTestLabel},
+		client.UnsafeDisableDeepCopy,
+	); err != nil {
+		return nil, fmt.Errorf("list Jobs in %s: %w", r.TestNamespace, err)
+	}
+	tests := map[string][]nodehealth.Test{}
+	for i := range jobs.Items {
+		if t, is := convert.TestOf(&jobs.Items[i]); is {
+			tests[t.Node] = append(tests[t.Node], t)
+		}
+	}
+	return tests, nil
 }
 
 // write stores what changed. It fails if somebody else has written since: the breaker counts by what is stored.
@@ -275,7 +326,9 @@ func (r *reconciler) tell(nodes []corev1.Node, was map[string]nodehealth.Health,
 		}
 		into = append(into, state)
 		kind, note := corev1.EventTypeNormal, "The node is healthy again"
-		if state == nodehealth.Testing {
+		if state == nodehealth.Testing && !h.Untested.IsZero() {
+			note = "The node waits for a deep test before it is used again"
+		} else if state == nodehealth.Testing {
 			note = "The node is being tested, as its health label says"
 		} else if f, _ := h.Worst(); f != nil {
 			note = fmt.Sprintf("The node is %s: %s", state, f.Words())
@@ -355,7 +408,7 @@ func (r *reconciler) act(
 	now time.Time,
 ) error {
 	if !r.Act {
-		return nil
+		return r.lift(ctx, nodes)
 	}
 	var errs []error
 	for i := range nodes {
@@ -377,6 +430,56 @@ func (r *reconciler) act(
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// lift takes off, in mode Decide, what was written on nodes in mode Act: labels of ours, and the condition of nodes that
+// had one. Without the right to do so it is said once, and what is there stays.
+func (r *reconciler) lift(ctx context.Context, nodes []corev1.Node) error {
+	var errs []error
+	for i := range nodes {
+		n := &nodes[i]
+		_, marked := n.Annotations[convert.LabelledAnnotation]
+		stated := slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == nodehealth.ConditionType
+		})
+		if n.DeletionTimestamp != nil || !marked && !stated {
+			continue
+		}
+		var err error
+		if marked {
+			err = r.relabel(ctx, n, nodehealth.Health{})
+		}
+		if err == nil && stated {
+			err = r.forgetCondition(ctx, n)
+		}
+		const key = "what was written on nodes"
+		if apierrors.IsForbidden(err) {
+			if !r.told[key] {
+				log.FromContext(ctx).Info(
+					"Labels and conditions that were written in mode Act stay on nodes, which may not be written",
+					"node", n.Name, "clusterRole", convert.NodesRole,
+				)
+			}
+			r.told[key] = true
+			return nil
+		}
+		if client.IgnoreNotFound(err) != nil {
+			errs = append(errs, fmt.Errorf("node %s: %w", n.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// forgetCondition takes the condition of ours off a node.
+func (r *reconciler) forgetCondition(ctx context.Context, n *corev1.Node) error {
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []map[string]string{
+		{"type": string(nodehealth.ConditionType), "$patch": "delete"},
+	}}})
+	if err != nil {
+		return fmt.Errorf("compose the end of its condition: %w", err)
+	}
+	to := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name}}
+	return r.Client.Status().Patch(ctx, to, client.RawPatch(types.StrategicMergePatchType, patch), owner)
 }
 
 // relabel writes the health label and whose it is, in one write.
@@ -434,7 +537,9 @@ func (r *reconciler) condition(
 		LastHeartbeatTime:  metav1.NewTime(now),
 		LastTransitionTime: metav1.NewTime(now),
 	}
-	if h.State() == nodehealth.Testing {
+	if h.State() == nodehealth.Testing && !h.Untested.IsZero() {
+		want.Status, want.Message = corev1.ConditionFalse, "waits for a deep test since it was cleared"
+	} else if h.State() == nodehealth.Testing {
 		want.Status, want.Message = corev1.ConditionFalse, "its health label speaks of a test"
 	} else if f, _ := h.Worst(); f != nil {
 		want.Status, want.Message = corev1.ConditionFalse, f.Words()

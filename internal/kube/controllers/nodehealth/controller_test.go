@@ -3,6 +3,7 @@ package nodehealth
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -68,6 +69,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w.c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, flavor("gpus"))...).
 		WithStatusSubresource(&corev1.Node{}).
 		WithIndex(&corev1.Pod{}, DeviceIndex, IndexDevices).
+		WithIndex(&kueue.Workload{}, HangIndex, IndexHangs).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 				if err := count(o); err != nil {
@@ -263,6 +265,62 @@ func TestDecideTouchesNoNode(t *testing.T) {
 	anew.UID = "anew"
 	if n := convert.NodeWith(anew, all["n1"]); !n.State.TakesWork() {
 		t.Errorf("a node that was made anew is %s, %s", n.State, n.Why)
+	}
+}
+
+// Who goes back from Act to Decide finds nodes as they were: what mlbatch wrote is taken off, and nothing else. Where that
+// is forbidden the rest goes on.
+func TestDecideLiftsWhatActWrote(t *testing.T) {
+	theirs := node("n3", "EVICT")
+	w := newWorld(t, node("n1", "PASS"), node("n2", "PASS"), theirs)
+	w.change("n1", w.set("GpuMemWatch", corev1.ConditionTrue))
+	w.expect("it fails", "n1", "Failed", "ERR", "False Failed")
+
+	w.restart(false)
+	w.refuse = apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "n1", errors.New("no"))
+	w.look()
+	if got, want := w.state("n1"), [3]string{"Failed", "ERR", "False Failed"}; got != want {
+		t.Errorf("nodes may not be written: %v, want %v", got, want)
+	}
+
+	w.refuse = nil
+	w.expect("nodes may be written", "n1", "Failed", "PASS", "")
+	if _, marked := w.get("n1").Annotations[convert.LabelledAnnotation]; marked {
+		t.Error("the label is marked as ours still")
+	}
+	if got := w.get("n3").Labels[nodehealth.HealthLabel]; got != "EVICT" {
+		t.Errorf("the label of others is %q, want EVICT", got)
+	}
+	w.writes = 0
+	w.look()
+	if w.writes > 0 {
+		t.Errorf("%d more writes to nodes", w.writes)
+	}
+}
+
+// A check that stays bad is no news, however often its report says it anew.
+func TestWhatStaysBadIsWrittenOnce(t *testing.T) {
+	for _, result := range []string{"Warned", "Failed", "Fatal"} {
+		w := newWorld(t, node("n1", "PASS"))
+		for round := range 4 {
+			w.change("n1", func(n *corev1.Node) {
+				at := w.clock.Now().Format(time.RFC3339)
+				if n.Annotations == nil {
+					n.Annotations = map[string]string{}
+				}
+				n.Annotations[health.ChecksAnnotation] = fmt.Sprintf(
+					`{"at":%q,"checks":[{"name":"xid","result":%q,"at":%q,"devices":["3"]}]}`, at, result, at,
+				)
+			})
+			w.look()
+			if round == 0 {
+				w.memories = 0
+			}
+			w.clock.Step(time.Hour)
+		}
+		if w.memories > 0 {
+			t.Errorf("%s: in three hours what is remembered was written %d times", result, w.memories)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -28,14 +29,22 @@ import (
 const together = 300 * time.Millisecond
 
 // sources are all that can change how nodes are: whatever happens, the same one request follows.
-func sources(main, memory cache.Cache) []source.Source {
-	return []source.Source{
+func sources(main, memory cache.Cache, tests string) []source.Source {
+	all := []source.Source{
 		source.Kind(main, &corev1.Node{}, soon[*corev1.Node](), nodeChanged()),
 		source.Kind(main, &corev1.Pod{}, soon[*corev1.Pod](), devicesChanged()),
 		source.Kind(main, &kueue.ResourceFlavor{}, soon[*kueue.ResourceFlavor](),
 			predicate.TypedGenerationChangedPredicate[*kueue.ResourceFlavor]{}),
+		source.Kind(main, &kueue.Workload{}, soon[*kueue.Workload](), hangsChanged()),
 		source.Kind(memory, &corev1.ConfigMap{}, soon[*corev1.ConfigMap]()),
 	}
+	if tests != "" {
+		all = append(all, source.Kind(main, &batchv1.Job{}, soon[*batchv1.Job](),
+			predicate.NewTypedPredicateFuncs(func(j *batchv1.Job) bool {
+				return j.Namespace == tests && j.Labels[convert.DeepTestLabel] != ""
+			})))
+	}
+	return all
 }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +21,7 @@ import (
 
 	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
+	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
@@ -205,7 +205,7 @@ func (r *reconciler) delete(ctx context.Context, l *look, s *podplan.Actions) er
 	if len(s.Delete) == 0 {
 		return nil
 	}
-	err := inParallel(len(s.Delete), func(i int) error {
+	err := admission.InParallel(len(s.Delete), func(i int) error {
 		m := l.members[s.Delete[i]]
 		uid := m.GetUID()
 		options := []client.DeleteOption{client.Preconditions{UID: &uid}}
@@ -336,7 +336,7 @@ func (r *reconciler) create(
 	made := 0
 	for size := 1; made < len(members); size = min(2*size, longestBatch) {
 		batch := members[made:min(made+size, len(members))]
-		err := inParallel(len(batch), func(i int) error { return r.createMember(ctx, l, batch[i]) })
+		err := admission.InParallel(len(batch), func(i int) error { return r.createMember(ctx, l, batch[i]) })
 		if errors.Is(err, errTaken) {
 			return takenPause, nil
 		}
@@ -442,7 +442,7 @@ func (r *reconciler) services(ctx context.Context, l *look, s *podplan.Actions) 
 	remove := slices.DeleteFunc(gone, func(name string) bool { return !l.services[name] })
 	return errors.Join(
 		r.makeServices(ctx, l, s),
-		inParallel(len(remove), func(i int) error {
+		admission.InParallel(len(remove), func(i int) error {
 			service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: l.job.GetNamespace(), Name: remove[i]}}
 			return client.IgnoreNotFound(r.Client.Delete(ctx, service))
 		}),
@@ -463,7 +463,7 @@ func (r *reconciler) makeServices(ctx context.Context, l *look, s *podplan.Actio
 		}
 	}
 	made := make([]bool, len(missing))
-	err := inParallel(len(missing), func(i int) error {
+	err := admission.InParallel(len(missing), func(i int) error {
 		err := r.Client.Create(ctx, missing[i])
 		switch {
 		case apierrors.IsAlreadyExists(err):
@@ -514,24 +514,4 @@ func (l *look) servicesOf(s *podplan.Actions) (wanted map[string]podplan.Member,
 func (l *look) name(m podplan.Member) string {
 	role := l.plan.Role(m.Role)
 	return role.Expand(role.Member, m.Index)
-}
-
-// atOnce is how many requests are made at the same time for one job.
-const atOnce = 16
-
-// inParallel does something for the numbers below n, a few at the same time, and
-// returns all errors.
-func inParallel(n int, do func(int) error) error {
-	errs := make([]error, n)
-	var all sync.WaitGroup
-	slots := make(chan struct{}, atOnce)
-	for i := range n {
-		slots <- struct{}{}
-		all.Go(func() {
-			defer func() { <-slots }()
-			errs[i] = do(i)
-		})
-	}
-	all.Wait()
-	return errors.Join(errs...)
 }

@@ -76,6 +76,9 @@ func (r *reconciler) ended(ctx context.Context, l *look, m *podplan.Memory) (his
 	}
 	view.FailPods(&a, l.now, first.Pod, first.rank, trouble, "")
 	view.NoteCheckpoint(&a, l.job, l.now)
+	for _, p := range pods {
+		view.NoteCheckpoint(&a, p, l.now)
+	}
 	return view.AddAttempt(l.attempts, a), nil
 }
 

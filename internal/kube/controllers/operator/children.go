@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mlbatch/mlbatch/internal/engine/podplan"
+	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
 
@@ -46,7 +47,7 @@ func (r *reconciler) children(
 
 // hold holds members back.
 func (r *reconciler) hold(ctx context.Context, l *look, s *podplan.Actions) error {
-	return inParallel(len(s.Hold), func(i int) error {
+	return admission.InParallel(len(s.Hold), func(i int) error {
 		m := l.members[s.Hold[i]]
 		o, is := m.Object.(jobs.Object)
 		if !is || m.kind == nil || m.kind.Hold == nil {
@@ -79,7 +80,10 @@ func (r *reconciler) release(ctx context.Context, l *look, s *podplan.Actions) e
 	if same, err := r.same(ctx, l.job); err != nil || !same {
 		return err
 	}
-	return inParallel(len(changed), func(i int) error { return r.Client.Update(ctx, changed[i].Object) })
+	return admission.InParallel(
+		len(changed),
+		func(i int) error { return r.Client.Update(ctx, changed[i].Object) },
+	)
 }
 
 // next is a child as it is to be; nil is as it is.

@@ -46,6 +46,7 @@ func (r *reconciler) retries(ctx context.Context, l *look) error {
 	if l.kept.LastFailure.After(began) {
 		began = l.kept.LastFailure
 	}
+	saved := slices.ContainsFunc(pods, func(p ranPod) bool { return view.Saved(p, began, l.now) })
 	for _, p := range slices.Backward(pods) { // of a member with several pods the first counts
 		i := l.memberOf(p.Pod)
 		if !p.failed || i < 0 || l.members[i].kind != nil && !another(l.seen[i].Reason) {
@@ -56,6 +57,7 @@ func (r *reconciler) retries(ctx context.Context, l *look) error {
 			return err
 		}
 		l.seen[i].Failure = new(view.FailureOf(p.Pod, trouble, l.job, began, l.now))
+		l.seen[i].Failure.Progress = l.seen[i].Failure.Progress || saved
 	}
 	l.plan.Retry = new(said.Policy())
 	l.plan.Earlier = view.RetryHistory(l.attempts, 0)

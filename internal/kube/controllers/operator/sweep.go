@@ -16,6 +16,7 @@ import (
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/foreign"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 )
@@ -134,7 +135,7 @@ func (r *reconciler) emptied(ctx context.Context, job jobs.Object) (left bool, e
 	if err := r.Client.List(ctx, &pods, mine...); err != nil {
 		return false, fmt.Errorf("list pods: %w", err)
 	}
-	err = inParallel(len(pods.Items), func(i int) error {
+	err = admission.InParallel(len(pods.Items), func(i int) error {
 		p := &pods.Items[i]
 		if p.DeletionTimestamp != nil {
 			return nil

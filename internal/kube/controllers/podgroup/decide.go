@@ -46,6 +46,8 @@ type facts struct {
 	domains setDomains
 	// unwatched: nothing tells when the PodGroup, by which the pods are one unit, changes.
 	unwatched bool
+	// podGroup is what was read of it.
+	podGroup livePodGroup
 	// keepsDone: pods that are done keep their quota until the end.
 	keepsDone bool
 	lifecycle workloadlifecycle.Config
@@ -322,6 +324,9 @@ func evict(s facts) step {
 		if next := workloadlifecycle.NoteRefused(s.workload, s.refused(), s.now); next != nil {
 			return step{status: next}
 		}
+		if end := workloadlifecycle.RunsOnUntil(s.workload, s.lifecycle.MaxStopNotice, s.now); !end.IsZero() {
+			return step{again: end.Sub(s.now)}
+		}
 		c := apimeta.FindStatusCondition(s.workload.Status.Conditions, kueue.WorkloadEvicted)
 		return step{stop: started, reason: eventStopped, message: c.Message}
 	}
@@ -337,6 +342,7 @@ func (s *facts) stopped() step {
 	if next == nil {
 		return step{again: again.Sub(s.now)}
 	}
+	workloadlifecycle.NoteCheckpoint(s.workload, next, s.now, s.workload)
 	return step{status: next}
 }
 
@@ -406,6 +412,7 @@ func asked(s facts) step {
 		kueue.AdmissionGatedByAnnotation:     first.Annotations[kueue.AdmissionGatedByAnnotation],
 		kueue.AwaitedPriorityClassAnnotation: awaited,
 		kueue.LaterPodSetsAnnotation:         s.later(),
+		kueue.StopNoticeAnnotation:           s.notice(),
 	}
 	for key, value := range notes {
 		if w.Annotations[key] == value {
@@ -416,6 +423,14 @@ func asked(s facts) step {
 		return reclaim(s)
 	}
 	return step{spec: want, notes: notes}
+}
+
+// notice is how long before they are stopped the pods are told so, "" if they are not.
+func (s *facts) notice() string {
+	return workloadlifecycle.AskedNotice(
+		s.unit.First().Annotations[kueue.StopNoticeAnnotation],
+		s.lifecycle.MaxStopNotice,
+	)
 }
 
 // surplus has a pod be queued by itself that comes on top of those which start together. If those are in one domain it

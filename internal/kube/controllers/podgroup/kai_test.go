@@ -1,6 +1,7 @@
 package podgroup
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -213,5 +214,78 @@ func TestKAIPodGroupIsTold(t *testing.T) {
 	step()
 	if again := b.kaiStatusIs(); again != got {
 		t.Errorf("after a restart it is told %s, was %s", again, got)
+	}
+
+	// Made anew while its pods run it is told the same, though nothing has changed for them.
+	if err := b.Client.Delete(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	anew := ofKAI(t, "blue", "{minMember: 2}")
+	anew.SetUID("anew")
+	if err := b.Client.Create(t.Context(), anew); err != nil {
+		t.Fatal(err)
+	}
+	step()
+	r, err := b.Reconcile(t.Context(), reconcile.Request{
+		NamespacedName: types.NamespacedName{Namespace: "blue", Name: "g"},
+	})
+	if err != nil || r.RequeueAfter <= 0 || r.RequeueAfter > kaiLook {
+		t.Errorf("it is looked at again after %v, %v, want within %v", r.RequeueAfter, err, kaiLook)
+	}
+	b.time.SetTime(b.time.Now().Add(kaiLook))
+	step()
+	if got := b.kaiStatusIs(); !strings.HasPrefix(got, "0/2/0/0") {
+		t.Errorf("made anew it is told %s", got)
+	}
+}
+
+// gets counts how often PodGroups are read.
+type gets struct {
+	client.Reader
+	n int
+}
+
+func (g *gets) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	if o.GetObjectKind().GroupVersionKind().Group == podmeta.KAIGroup {
+		g.n++
+	}
+	return g.Reader.Get(ctx, key, o, opts...)
+}
+
+// A PodGroup is read once in a look, and one that is gone no more often than one that is there.
+func TestKAIPodGroupIsReadOnce(t *testing.T) {
+	alone := func(p *corev1.Pod) { ofPodGroup(podmeta.KAIGroup)(p) }
+	b := newBench(t, managed("a", alone), managed("b", alone))
+	g := ofKAI(t, "blue", "{minMember: 2}")
+	if err := b.Client.Create(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	live := &gets{Reader: b.Live}
+	b.Live = live
+	look := func() int {
+		t.Helper()
+		before := live.n
+		if _, err := b.Reconcile(t.Context(), reconcile.Request{
+			NamespacedName: types.NamespacedName{Namespace: "blue", Name: "g"},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return live.n - before
+	}
+	for range 5 {
+		b.time.SetTime(b.time.Now().Add(kaiLook))
+		if n := look(); n > 1 {
+			t.Errorf("it is read %d times in a look", n)
+		}
+	}
+	b.admit("g")
+	b.settle("g")
+	if err := b.Client.Delete(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	b.time.SetTime(b.time.Now().Add(kaiLook))
+	look()
+	if n := look(); n > 0 {
+		t.Errorf("one that is gone is read %d times more at once", n)
 	}
 }

@@ -31,6 +31,8 @@ const (
 	kaiPool  = "default"
 	// kaiReason is why it waits where no better word is known.
 	kaiReason = "Unschedulable"
+	// kaiLook is after how long it is looked whether a PodGroup was made anew, whose pods run: nobody watches it.
+	kaiLook = time.Minute
 	// kaiPause is how long after a write the next one comes at the earliest: pods come and go one by one.
 	kaiPause = time.Second
 )
@@ -43,10 +45,24 @@ type kaiStatus struct {
 	reason, message string
 }
 
-// toldKAI is what a PodGroup was told, and when.
+// toldKAI is what a PodGroup was told, and when, and when it was looked whether it is still the same.
 type toldKAI struct {
-	is kaiStatus
-	at time.Time
+	is     kaiStatus
+	at     time.Time
+	uid    types.UID
+	looked time.Time
+}
+
+// look is after how long it is looked whether the PodGroup is another one: soon while its pods wait, as it is read then
+// anyway; 0 for never, where none of them is left.
+func (k kaiStatus) look(w *kueue.Workload) time.Duration {
+	switch {
+	case k.pending+k.running == 0:
+		return 0
+	case w == nil || w.Status.Admission == nil:
+		return makerPause
+	}
+	return kaiLook
 }
 
 // kaiStatusOf is how the pods of a unit stand.
@@ -95,13 +111,19 @@ func (r *reconciler) tellKAI(
 		return 0, nil
 	}
 	is := kaiStatusOf(s)
-	if last, was := r.toldKAI.Load(unit); was {
-		last, _ := last.(toldKAI)
-		if last.is == is {
-			return 0, nil
-		}
-		if left := last.at.Add(kaiPause).Sub(s.now); left > 0 && left <= kaiPause {
-			return left, nil
+	look := is.look(s.workload)
+	var last toldKAI
+	told, was := r.toldKAI.Load(unit)
+	if was {
+		last, _ = told.(toldKAI)
+		switch left := last.looked.Add(look).Sub(s.now); {
+		case last.is == is && (look == 0 || left > 0 && left <= look):
+			return max(0, min(left, look)), nil
+		case last.is == is:
+		default:
+			if left := last.at.Add(kaiPause).Sub(s.now); left > 0 && left <= kaiPause {
+				return left, nil
+			}
 		}
 	}
 	kind, _ := podmeta.GangKind(podmeta.KAIGroup)
@@ -112,10 +134,18 @@ func (r *reconciler) tellKAI(
 		}
 		return 0, fmt.Errorf("find PodGroups of %s: %w", kind.Group, err)
 	}
-	o := &unstructured.Unstructured{}
-	o.SetGroupVersionKind(mapping.GroupVersionKind)
-	if err := r.Live.Get(ctx, unit, o); err != nil {
-		return 0, client.IgnoreNotFound(err)
+	o, err := s.podGroup.read(ctx, r.Live, unit, mapping.GroupVersionKind)
+	if apierrors.IsNotFound(err) {
+		r.toldKAI.Store(unit, toldKAI{is: is, at: s.now, looked: s.now}) // one that is made is another
+		return look, nil
+	}
+	if err != nil {
+		return look, err
+	}
+	if was && last.is == is && last.uid == o.GetUID() {
+		last.looked = s.now
+		r.toldKAI.Store(unit, last)
+		return look, nil
 	}
 	after := o.DeepCopy()
 	if err := is.write(after, s.now); err != nil {
@@ -131,8 +161,8 @@ func (r *reconciler) tellKAI(
 			return 0, fmt.Errorf("write the status of PodGroup %s: %w", unit, err)
 		}
 	}
-	r.toldKAI.Store(unit, toldKAI{is, s.now})
-	return 0, nil
+	r.toldKAI.Store(unit, toldKAI{is, s.now, o.GetUID(), s.now})
+	return look, nil
 }
 
 // write puts it into a PodGroup. Conditions of other pools of nodes stay.

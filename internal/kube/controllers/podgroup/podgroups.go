@@ -71,7 +71,7 @@ func (r *reconciler) open(ctx context.Context, s *facts) error {
 		return fmt.Errorf("find PodGroups of %s: %w", group, err)
 	}
 	key := types.NamespacedName{Namespace: s.unit.Pods[0].Namespace, Name: s.unit.Name}
-	spec, written, err := r.specOf(ctx, key, mapping.GroupVersionKind)
+	spec, written, err := r.specOf(ctx, key, mapping.GroupVersionKind, &s.podGroup)
 	if apierrors.IsNotFound(err) {
 		s.unit.AtLeast(1, fmt.Sprintf("there is no PodGroup %s of %s: create it", key.Name, group))
 		return nil
@@ -171,11 +171,13 @@ func (d setDomains) of(w *kueue.Workload, p *corev1.Pod) map[string]string {
 }
 
 // specOf reads the spec of a PodGroup: from the cache where it is watched, and from the API server
-// what the cache does not have, or not yet. written says that mlbatch wrote it, for a Workload.
+// what the cache does not have, or not yet. written says that mlbatch wrote it, for a Workload. What the API server
+// answers is kept in live.
 func (r *reconciler) specOf(
 	ctx context.Context,
 	key types.NamespacedName,
 	kind schema.GroupVersionKind,
+	live *livePodGroup,
 ) (spec map[string]any, written bool, err error) {
 	if r.watches(kind) {
 		var g schedulingv1beta1.PodGroup
@@ -188,13 +190,34 @@ func (r *reconciler) specOf(
 			return nil, false, err
 		}
 	}
-	o := &unstructured.Unstructured{}
-	o.SetGroupVersionKind(kind)
-	if err := r.Live.Get(ctx, key, o); err != nil {
+	o, err := live.read(ctx, r.Live, key, kind)
+	if err != nil {
 		return nil, false, err
 	}
 	spec, _, _ = unstructured.NestedMap(o.Object, "spec")
 	return spec, admission.OfWorkload(o) != "", nil
+}
+
+// livePodGroup is what the API server says of the PodGroup of a unit, which is asked once in a look.
+type livePodGroup struct {
+	asked bool
+	is    *unstructured.Unstructured
+	err   error
+}
+
+// read asks the API server, if that was not done. Do not change what it returns.
+func (l *livePodGroup) read(
+	ctx context.Context,
+	live client.Reader,
+	key types.NamespacedName,
+	kind schema.GroupVersionKind,
+) (*unstructured.Unstructured, error) {
+	if !l.asked {
+		l.asked, l.is = true, &unstructured.Unstructured{}
+		l.is.SetGroupVersionKind(kind)
+		l.err = live.Get(ctx, key, l.is)
+	}
+	return l.is, l.err
 }
 
 // watches reports whether PodGroups of a kind are watched.

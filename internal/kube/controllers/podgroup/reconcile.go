@@ -10,7 +10,6 @@ package podgroup
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -95,9 +94,6 @@ const (
 	conflictPause = 20 * time.Millisecond
 	refusedPause  = time.Minute
 )
-
-// writers is how many pods of a unit are written at the same time.
-const writers = 8
 
 type reconciler struct {
 	Options
@@ -357,17 +353,7 @@ func (s *facts) podOf(p *corev1.Pod) *corev1.Pod {
 
 // each does the same to several pods, some at a time.
 func each(pods []*corev1.Pod, do func(*corev1.Pod) error) error {
-	errs := make([]error, len(pods))
-	var group sync.WaitGroup
-	for first := range min(writers, len(pods)) {
-		group.Go(func() {
-			for i := first; i < len(pods); i += writers {
-				errs[i] = do(pods[i])
-			}
-		})
-	}
-	group.Wait()
-	return errors.Join(errs...)
+	return admission.InParallel(len(pods), func(i int) error { return do(pods[i]) })
 }
 
 func (r *reconciler) write(ctx context.Context, was, is *corev1.Pod) error {
@@ -427,6 +413,7 @@ func (r *reconciler) create(ctx context.Context, unit types.NamespacedName, s fa
 		kueue.AwaitedPriorityClassAnnotation: s.priority.Awaited,
 		kueue.AdmissionGatedByAnnotation:     first.Annotations[kueue.AdmissionGatedByAnnotation],
 		kueue.LaterPodSetsAnnotation:         s.later(),
+		kueue.StopNoticeAnnotation:           s.notice(),
 		history.UserAnnotation:               jobs.User(nil, first),
 	} {
 		if value != "" {

@@ -468,6 +468,39 @@ func TestEvictedGroupIsGone(t *testing.T) {
 	}
 }
 
+// An evicted group that asks for it runs on for a while, and goes when that is over.
+func TestEvictedGroupSavesFirst(t *testing.T) {
+	pods := group(2, "a", "b")
+	for _, p := range pods {
+		p.(*corev1.Pod).Annotations[kueue.StopNoticeAnnotation] = "8h"
+	}
+	b := newBench(t, pods...)
+	b.Lifecycle.MaxStopNotice = time.Minute
+	b.settle("g")
+	if got := b.workload("g").Annotations[kueue.StopNoticeAnnotation]; got != "1m0s" {
+		t.Fatalf("it gets %q, which is not what the installation allows", got)
+	}
+	b.admit("g")
+	b.settle("g")
+	b.phase("a", corev1.PodRunning)
+	b.phase("b", corev1.PodRunning)
+	change(b, &kueue.Workload{}, "g", func(w *kueue.Workload) {
+		next := w.Status.DeepCopy()
+		workloadlifecycle.Evict(
+			w,
+			next,
+			now,
+			workloadlifecycle.Eviction{Reason: "Preempted", Message: "for another"},
+		)
+		w.Status = *next
+	})
+	b.settle("g")
+	b.expect("they save", "a running+, b running+")
+	b.Clock.(*clocktesting.FakePassiveClock).SetTime(now.Add(time.Minute))
+	b.settle("g")
+	b.expect("they were told to stop", "a running-leaving+, b running-leaving+")
+}
+
 // Pods that failed may be replaced; those that are too many go.
 func TestReplacementAndExcess(t *testing.T) {
 	b := newBench(t, group(2, "a", "b")...)

@@ -244,17 +244,11 @@ func (r *reconciler) gather(ctx context.Context, name types.NamespacedName) (*lo
 	} else if !convert.OfGroup(w) {
 		return l, nil
 	}
-	var pods corev1.PodList
-	if err := r.Client.List(
-		ctx,
-		&pods,
-		client.InNamespace(w.Namespace),
-		client.MatchingFields{admission.PodIndex: w.Name},
-		client.UnsafeDisableDeepCopy,
-	); err != nil {
-		return nil, fmt.Errorf("list pods of workload %s: %w", name, err)
+	pods, err := admission.ListPods(ctx, r.Client, w.Namespace, w.Name)
+	if err != nil {
+		return nil, err
 	}
-	l.ranks = ranked(w, pods.Items)
+	l.ranks = ranked(w, pods)
 	if l.job == nil && len(l.ranks) > 0 { // the pods are the job: the first one speaks for it
 		l.rule, _ = jobs.StepsOf(l.ranks[0].pod)
 	}
@@ -506,8 +500,8 @@ func (r *reconciler) find(ctx context.Context, l *look, reports []progress.Repor
 	if l.note.mark.None() {
 		p.Expected = l.rule.First
 	}
-	if behind := progress.Behind(reports); len(behind) > 0 {
-		p.Slowest = &view.Slowest{Rank: behind[0].Rank, Pod: behind[0].Pod, Node: behind[0].Node}
+	if s, is := progress.Straggler(reports); is {
+		p.Slowest = &view.Slowest{Rank: s.Rank, Pod: s.Pod, Node: s.Node}
 	}
 	text := view.ProgressText(&p)
 	next := workloadlifecycle.Progressing(l.w, metav1.ConditionFalse, kueue.ReasonNoProgress, text, l.now)

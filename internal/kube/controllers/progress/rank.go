@@ -24,43 +24,63 @@ type rank struct {
 // ranked numbers the pods of a job that are there: by their pod sets, then by the indexes that their labels
 // tell, then by their names. Those that failed or are of an earlier attempt have none.
 func ranked(w *kueue.Workload, pods []corev1.Pod) []rank {
-	var out []rank
+	sets := make(map[string]int, len(w.Spec.PodSets))
+	for i := range w.Spec.PodSets {
+		sets[string(w.Spec.PodSets[i].Name)] = i
+	}
+	// What orders a pod is read once: a pod of ten thousand is compared with others a dozen times.
+	places := make([]place, 0, len(pods))
+	indexes := make([]int, 0, 2*len(pods))
 	for i := range pods {
-		if pods[i].Status.Phase != corev1.PodFailed {
-			out = append(out, rank{pod: &pods[i]})
+		p := &pods[i]
+		if p.Status.Phase == corev1.PodFailed {
+			continue
 		}
+		set, known := sets[p.Labels[kueue.PodSetLabel]]
+		if !known {
+			set = -1
+		}
+		from := len(indexes)
+		indexes = appendIndex(indexes, p)
+		places = append(places, place{pod: p, set: set, index: indexes[from:len(indexes):len(indexes)]})
 	}
-	set := func(p *corev1.Pod) int {
-		return slices.IndexFunc(w.Spec.PodSets, func(s kueue.PodSet) bool {
-			return string(s.Name) == p.Labels[kueue.PodSetLabel]
-		})
-	}
-	slices.SortStableFunc(out, func(a, b rank) int {
+	slices.SortStableFunc(places, func(a, b place) int {
 		return cmp.Or(
-			cmp.Compare(set(a.pod), set(b.pod)),
-			slices.Compare(index(a.pod), index(b.pod)),
+			cmp.Compare(a.set, b.set),
+			slices.Compare(a.index, b.index),
 			cmp.Compare(len(a.pod.Name), len(b.pod.Name)),
 			cmp.Compare(a.pod.Name, b.pod.Name),
 		)
 	})
-	for i := range out {
-		out[i].rank = int32(i)
+	out := make([]rank, len(places))
+	for i := range places {
+		out[i] = rank{rank: int32(i), pod: places[i].pod}
 	}
 	return out
 }
 
-// index is what the labels of a pod tell of its place in its pod set.
-func index(p *corev1.Pod) []int {
-	var out []int
-	for _, key := range []string{
+// place is what orders a pod in its job: its pod set, and what its labels tell of its place in that.
+type place struct {
+	pod   *corev1.Pod
+	set   int
+	index []int
+}
+
+// appendIndex appends what the labels of a pod tell of its place in its pod set.
+func appendIndex(to []int, p *corev1.Pod) []int {
+	for _, key := range [...]string{
 		jobset.JobIndexKey, leaderworkerset.GroupIndexLabel, recovery.IndexLabel, batchv1.JobCompletionIndexAnnotation,
 		kubeflow.ReplicaIndexLabel, leaderworkerset.WorkerIndexLabel, kueue.PodGroupPodIndexLabel,
 	} {
-		if n, err := strconv.Atoi(p.Labels[key]); err == nil {
-			out = append(out, n)
+		text := p.Labels[key]
+		if text == "" {
+			continue
+		}
+		if n, err := strconv.Atoi(text); err == nil {
+			to = append(to, n)
 		}
 	}
-	return out
+	return to
 }
 
 // container is the one of a pod that its log is read of.

@@ -53,6 +53,9 @@ const (
 func decide(f facts) step {
 	w := f.workload
 	if w.DeletionTimestamp != nil || w.Status.Admission == nil || convert.Finished(w) || convert.Evicted(w) {
+		if !convert.NoticeBegan(w).IsZero() {
+			return step{} // its pods run on for a while, on the nodes that were provided
+		}
 		return step{remove: f.requests}
 	}
 	var s step

@@ -128,7 +128,7 @@ func TestDecide(t *testing.T) {
 		return func(s *story) {
 			s.workload.Status.Conditions = append(
 				s.workload.Status.Conditions,
-				metav1.Condition{Type: kind, Status: metav1.ConditionTrue},
+				metav1.Condition{Type: kind, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(t0)},
 			)
 		}
 	}
@@ -287,6 +287,17 @@ func TestDecide(t *testing.T) {
 			"the nodes are not needed",
 			newStory().with(condition(kueue.WorkloadEvicted)).asked(autoscaling.Provisioned),
 			outcome{Remove: first},
+		},
+		"evicted, and runs on": {
+			"its pods are on the nodes for a while",
+			newStory().with(
+				condition(kueue.WorkloadEvicted),
+			).with(
+				condition(kueue.WorkloadStopNotice),
+			).asked(
+				autoscaling.Provisioned,
+			),
+			outcome{},
 		},
 		"finished": {
 			"the nodes are not needed any more",

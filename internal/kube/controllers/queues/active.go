@@ -27,6 +27,8 @@ type surroundings struct {
 	// emptyFlavors have labels that no node has, and their nodes do not come on
 	// demand; in the order of the spec.
 	emptyFlavors []string
+	// short are resources of its flavors of which more is promised than healthy.
+	short []shortOf
 	// missingTopologies are named by flavors and do not exist.
 	missingTopologies []string
 	// cohorts are those above the queue, the nearest first.

@@ -75,6 +75,7 @@ func (r *clusterQueues) Reconcile(ctx context.Context, req reconcile.Request) (r
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	setShort(&next.Conditions, q, around.short, load, r.clock.Now())
 	if result.RequeueAfter == 0 || again > 0 && again < result.RequeueAfter {
 		result.RequeueAfter = again
 	}
@@ -180,6 +181,11 @@ func (s *surroundings) flavors(ctx context.Context, c client.Reader, q *kueue.Cl
 		}
 		if !exists {
 			s.missingFlavors = append(s.missingFlavors, string(f.Name))
+		}
+		for _, c := range convert.Capacities(flavor) {
+			if !c.ShortSince.IsZero() {
+				s.short = append(s.short, shortOf{flavor.Name, c})
+			}
 		}
 		if flavor.Spec.TopologyName == nil {
 			continue

@@ -7,11 +7,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
-	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
@@ -44,11 +43,19 @@ type Options struct {
 	Namespace string
 	// Health has what is remembered of nodes; nil is nothing.
 	Health cache.Cache
+	// Pools are what the configuration says of flavors, by name.
+	Pools map[string]nodehealth.Pool
+	// Cut has quotas cut in proportion where more is promised than healthy.
+	Cut bool
+	// Clock is the real one if nil.
+	Clock clock.PassiveClock
+	// Show is told how the capacity of all flavors stands, by name; nil is not told.
+	Show func(flavors map[string][]nodehealth.Capacity)
 }
 
 // SetupWithManager adds the controller to the manager. It needs get, list and
-// watch on nodes, resourceflavors and clusterqueues, patch on clusterqueues,
-// create and patch on events, and get, list, watch, create and patch on
+// watch on nodes, resourceflavors, clusterqueues, cohorts and admissionchecks, patch on clusterqueues and
+// resourceflavors, create and patch on events, and get, list, watch, create and patch on
 // configmaps in its namespace.
 func SetupWithManager(mgr manager.Manager, o Options) error {
 	if o.Queue == "" {
@@ -56,6 +63,9 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 	}
 	if o.Namespace == "" {
 		o.Namespace = DefaultNamespace
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
 	}
 	inventories, err := inventoryCache(mgr, o.Namespace)
 	if err != nil {
@@ -123,6 +133,14 @@ type reconciler struct {
 	// cohort, and the unreadable keys of the inventory.
 	toldCohort told
 	toldTorn   []string
+	// said is how the capacity of each flavor stood last: another client may take the annotation away.
+	said map[flavorID][]nodehealth.Capacity
+}
+
+// flavorID is a ResourceFlavor, and not one of the same name before it.
+type flavorID struct {
+	name string
+	uid  types.UID
 }
 
 type told struct {
@@ -130,22 +148,10 @@ type told struct {
 	generation int64
 }
 
-// Reconcile makes the lending limits of the slack queue follow the nodes.
+// Reconcile has the flavors say how their capacity stands, and makes the lending limits of the slack queue follow.
 func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	// 1. Gather.
-	queue := &kueue.ClusterQueue{}
-	err := r.client.Get(ctx, client.ObjectKey{Name: r.options.Queue}, queue)
-	if apierrors.IsNotFound(err) || err == nil && queue.DeletionTimestamp != nil {
-		return reconcile.Result{}, nil
-	}
-	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("read slack queue %s: %w", r.options.Queue, err)
-	}
-	if queue.Spec.CohortName == "" {
-		r.tellNoCohort(queue)
-		return reconcile.Result{}, nil
-	}
-	flavors, machines, err := r.pool(ctx, queue)
+	seen, err := r.look(ctx)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -154,50 +160,40 @@ func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		return reconcile.Result{}, err
 	}
 	// 2. Decide.
-	losses, inventory := nodehealth.Account(flavors, machines, stored.inventory)
-	changes := lending(queue, losses)
+	known := stored.inventory.Forget(
+		func(flavor string) bool { return seen.pools[flavor].OnDemand },
+		seen.machines,
+	)
+	losses, inventory := nodehealth.Account(seen.flavors, seen.machines, known)
+	capacities := map[string][]nodehealth.Capacity{}
+	now := r.options.Clock.Now().UTC().Truncate(time.Second)
+	for i := range seen.objects {
+		name := seen.objects[i].Name
+		supply := nodehealth.Supply{
+			Flavor: name, Pool: seen.pools[name], Machines: seen.machines, Inventory: inventory,
+			Promised: seen.promised, Cut: r.options.Cut,
+		}
+		is := supply.Capacities(r.before(&seen.objects[i]), now)
+		capacities[name], losses = is, nodehealth.Missing(losses, name, seen.pools[name], is)
+	}
 	// 3. Apply. An inventory that cannot be written must not keep the promises from
 	// being protected.
-	return reconcile.Result{}, errors.Join(
-		r.writeInventory(ctx, queue, stored, inventory),
-		r.adjust(ctx, queue, changes),
-	)
-}
-
-// pool reads the flavors of the queue and all nodes.
-func (r *reconciler) pool(
-	ctx context.Context,
-	queue *kueue.ClusterQueue,
-) ([]core.Flavor, []nodehealth.Machine, error) {
-	var flavors []core.Flavor
-	for _, g := range queue.Spec.ResourceGroups {
-		for _, f := range g.Flavors {
-			o := &kueue.ResourceFlavor{}
-			err := r.client.Get(ctx, client.ObjectKey{Name: string(f.Name)}, o)
-			if apierrors.IsNotFound(err) {
-				continue
-			}
-			if err != nil {
-				return nil, nil, fmt.Errorf("read flavor %s of slack queue %s: %w", f.Name, queue.Name, err)
-			}
-			flavors = append(flavors, convert.Flavor(o))
-		}
+	if r.options.Show != nil {
+		r.options.Show(capacities)
 	}
-	list := &corev1.NodeList{}
-	if err := r.client.List(ctx, list); err != nil {
-		return nil, nil, fmt.Errorf("list nodes: %w", err)
+	errs := []error{r.writeInventory(ctx, seen.about(r.options.Namespace), stored, inventory)}
+	for i := range seen.objects {
+		errs = append(errs, r.say(ctx, &seen.objects[i], capacities[seen.objects[i].Name]))
 	}
-	healths, err := r.healths(ctx)
-	if err != nil {
-		return nil, nil, err
+	r.remember(seen.objects, capacities)
+	switch {
+	case seen.queue == nil:
+	case seen.queue.Spec.CohortName == "":
+		r.tellNoCohort(seen.queue)
+	default:
+		errs = append(errs, r.adjust(ctx, seen.queue, lending(seen.queue, losses)))
 	}
-	machines := make([]nodehealth.Machine, len(list.Items))
-	for i := range list.Items {
-		n := &list.Items[i]
-		machines[i] = nodehealth.Machine{Name: n.Name, Signals: convert.NodeSignals(n)}
-		machines[i].Signals.Health = convert.OfNode(n, healths[n.Name])
-	}
-	return flavors, machines, nil
+	return reconcile.Result{}, errors.Join(errs...)
 }
 
 // healths are what is remembered of nodes.

@@ -11,6 +11,11 @@
 // are cordoned, not ready, being deleted, or gone. If more is missing than the
 // slack queue holds, it lends nothing and the rest is for the admin to decide.
 //
+// It also has each ResourceFlavor say, in an annotation, how its capacity stands: what
+// is planned, present, healthy and promised, and since when that is too little. Quotas
+// are cut by that, where the configuration asks for it, when they are told to the engine
+// (package cache); no spec of a queue is written for it.
+//
 // To know what a deleted node had, the controller keeps the ConfigMap
 // mlbatch-nodes in its own namespace: one key per node, with the flavors it
 // served and its capacity. A deleted node stays missing until it comes back or

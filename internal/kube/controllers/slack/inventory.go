@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/engine/nodehealth"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
@@ -60,11 +59,11 @@ func (r *reconciler) readInventory(ctx context.Context) (storedInventory, error)
 // that an admin's removal of another key is not undone.
 func (r *reconciler) writeInventory(
 	ctx context.Context,
-	queue *kueue.ClusterQueue,
+	about client.Object,
 	old storedInventory,
 	now nodehealth.Inventory,
 ) error {
-	r.tellTorn(queue, old, now)
+	r.tellTorn(about, old, now)
 	if old.inventory.Equal(now) {
 		return nil
 	}
@@ -117,7 +116,7 @@ func inventoryChanges(old, now nodehealth.Inventory) (map[string]*string, error)
 	return data, nil
 }
 
-func (r *reconciler) tellTorn(queue *kueue.ClusterQueue, old storedInventory, now nodehealth.Inventory) {
+func (r *reconciler) tellTorn(about client.Object, old storedInventory, now nodehealth.Inventory) {
 	torn := slices.DeleteFunc(slices.Clone(old.torn), func(node string) bool {
 		_, mended := now[node]
 		return mended
@@ -128,7 +127,7 @@ func (r *reconciler) tellTorn(queue *kueue.ClusterQueue, old storedInventory, no
 		return
 	}
 	r.recorder.Eventf(
-		queue,
+		about,
 		nil,
 		corev1.EventTypeWarning,
 		"LedgerUnreadable",

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -23,6 +25,9 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
 )
 
+// start is when worlds begin.
+var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
 // world is an API server with a slack queue of 6 GPUs and 20 cpu.
 type world struct {
 	*testing.T
@@ -30,6 +35,7 @@ type world struct {
 	r       *reconciler
 	events  *events.FakeRecorder
 	patches int // writes to the queue
+	clock   *clocktesting.FakePassiveClock
 }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
@@ -40,7 +46,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			t.Fatal(err)
 		}
 	}
-	w := &world{T: t, events: events.NewFakeRecorder(100)}
+	w := &world{T: t, events: events.NewFakeRecorder(100), clock: clocktesting.NewFakePassiveClock(start)}
 	w.c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithInterceptorFuncs(
 			interceptor.Funcs{
@@ -54,7 +60,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		).Build()
 	w.r = &reconciler{
 		client: w.c, inventories: w.c, recorder: w.events,
-		options: Options{Queue: DefaultQueue, Namespace: DefaultNamespace},
+		options: Options{Queue: DefaultQueue, Namespace: DefaultNamespace, Clock: w.clock},
 	}
 	return w
 }
@@ -248,9 +254,9 @@ func TestRearrangedSpecIsNotPatched(t *testing.T) {
 	resources := now.Spec.ResourceGroups[0].Flavors[0].Resources
 	resources[0], resources[2] = resources[2], resources[0]
 	w.must(w.c.Update(t.Context(), now))
-	flavors, machines, err := w.r.pool(t.Context(), seen)
+	all, err := w.r.look(t.Context())
 	w.must(err)
-	losses, _ := nodehealth.Account(flavors, machines, nil)
+	losses, _ := nodehealth.Account(all.flavors, all.machines, nil)
 	if err := w.r.adjust(t.Context(), seen, lending(seen, losses)); err == nil {
 		t.Error("a patch made for another order of resources was applied")
 	}

@@ -92,17 +92,28 @@ func TestTrouble(t *testing.T) {
 		verb  string
 		want  string
 	}{
-		"queue": {
-			func(o any) bool { _, is := o.(*kueue.ClusterQueue); return is },
-			"get",
-			"read slack queue slack-cluster-queue: ",
+		"queues": {
+			func(o any) bool { _, is := o.(*kueue.ClusterQueueList); return is },
+			"list",
+			"list ClusterQueues: ",
 		},
-		"flavor": {
+		"flavors": {
+			func(o any) bool { _, is := o.(*kueue.ResourceFlavorList); return is },
+			"list",
+			"list flavors: ",
+		},
+		"cohorts": {func(o any) bool { _, is := o.(*kueue.CohortList); return is }, "list", "list Cohorts: "},
+		"checks": {
+			func(o any) bool { _, is := o.(*kueue.AdmissionCheckList); return is },
+			"list",
+			"list AdmissionChecks: ",
+		},
+		"nodes": {func(o any) bool { _, is := o.(*corev1.NodeList); return is }, "list", "list nodes: "},
+		"capacities": {
 			func(o any) bool { _, is := o.(*kueue.ResourceFlavor); return is },
-			"get",
-			"read flavor default-flavor of slack queue slack-cluster-queue: ",
+			"patch",
+			"write the capacity of flavor default-flavor: ",
 		},
-		"nodes": {func(any) bool { return true }, "list", "list nodes: "},
 		"inventory": {
 			func(o any) bool { _, is := o.(*corev1.ConfigMap); return is },
 			"get",
@@ -139,7 +150,7 @@ func TestTrouble(t *testing.T) {
 					return in.Get(ctx, key, o, opts...)
 				},
 				List: func(ctx context.Context, in client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
-					if c.verb == "list" {
+					if c.verb == "list" && c.fails(l) {
 						return away
 					}
 					return in.List(ctx, l, opts...)
@@ -156,7 +167,7 @@ func TestTrouble(t *testing.T) {
 			if !errors.Is(err, away) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
-			if told := w.told(); c.verb == "get" && len(told) != 0 {
+			if told := w.told(); c.verb != "patch" && len(told) != 0 {
 				t.Errorf("told %v", told)
 			}
 		})

@@ -23,9 +23,16 @@ func sources(main, inventories cache.Cache, o Options) []source.Source {
 	all := []source.Source{
 		source.Kind(main, &corev1.Node{}, always[*corev1.Node](o), nodeChanged()),
 		source.Kind(main, &kueue.ClusterQueue{}, always[*kueue.ClusterQueue](o),
-			named[*kueue.ClusterQueue](o.Queue), predicate.TypedGenerationChangedPredicate[*kueue.ClusterQueue]{}),
+			predicate.TypedGenerationChangedPredicate[*kueue.ClusterQueue]{}),
+		source.Kind(main, &kueue.Cohort{}, always[*kueue.Cohort](o),
+			predicate.TypedGenerationChangedPredicate[*kueue.Cohort]{}),
+		source.Kind(main, &kueue.AdmissionCheck{}, always[*kueue.AdmissionCheck](o),
+			predicate.TypedGenerationChangedPredicate[*kueue.AdmissionCheck]{}),
 		source.Kind(main, &kueue.ResourceFlavor{}, always[*kueue.ResourceFlavor](o),
-			predicate.TypedGenerationChangedPredicate[*kueue.ResourceFlavor]{}),
+			predicate.Or[*kueue.ResourceFlavor](
+				predicate.TypedGenerationChangedPredicate[*kueue.ResourceFlavor]{},
+				predicate.TypedAnnotationChangedPredicate[*kueue.ResourceFlavor]{},
+			)),
 		source.Kind(
 			inventories,
 			&corev1.ConfigMap{},

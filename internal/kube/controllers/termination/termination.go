@@ -39,6 +39,8 @@ type Options struct {
 	Recorder events.EventRecorder
 	// Longest is how long a pod may take to end; 0 is any time.
 	Longest time.Duration
+	// Tests is the namespace of deep tests, whose pods are forced as well; "" if there are none.
+	Tests string
 }
 
 type reconciler struct{ Options }

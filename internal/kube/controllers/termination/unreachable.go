@@ -44,16 +44,22 @@ func setupUnreachable(mgr ctrl.Manager, opts Options) error {
 		Watches(
 			&corev1.Pod{},
 			&handler.EnqueueRequestForObject{},
-			builder.WithPredicates(predicate.NewPredicateFuncs(overdue)),
+			builder.WithPredicates(predicate.NewPredicateFuncs(r.overdue)),
 		).
 		WithOptions(fairqueue.Options()).
 		Complete(r)
 }
 
-// overdue reports whether a pod is being deleted and may come to be deleted by force.
-func overdue(o client.Object) bool {
+// overdue reports whether a pod is being deleted and may come to be deleted by force. Those of deep tests count with no
+// Workload where their node is out of service, and tolerate any taint of it.
+func (r *unreachable) overdue(o client.Object) bool {
 	p, is := o.(*corev1.Pod)
-	return is && counts(p) && p.DeletionTimestamp != nil && p.Spec.NodeName != "" && mayBeForced(p)
+	return is && (counts(p) || r.tests(p)) && p.DeletionTimestamp != nil && p.Spec.NodeName != "" && mayBeForced(p)
+}
+
+// tests reports whether a pod is one of a deep test.
+func (r *unreachable) tests(p *corev1.Pod) bool {
+	return r.Tests != "" && p.Namespace == r.Tests && p.Labels[convert.DeepTestLabel] != ""
 }
 
 // mayBeForced reports whether another pod may follow one of which nobody knows whether it has ended.
@@ -74,7 +80,7 @@ func (r *unreachable) Reconcile(ctx context.Context, req reconcile.Request) (rec
 	if err := r.Client.Get(ctx, req.NamespacedName, &p); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !overdue(&p) || convert.PodState(&p).Ended && grace(&p) == 0 { // all was done, and a finalizer keeps it
+	if !r.overdue(&p) || convert.PodState(&p).Ended && grace(&p) == 0 { // all was done, and a finalizer keeps it
 		return reconcile.Result{}, nil
 	}
 	var n corev1.Node

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/convert"
 	"github.com/mlbatch/mlbatch/internal/kube/scheme"
 )
 
@@ -32,6 +33,12 @@ func TestPodsOfUnreachableNodesAreDeletedByForce(t *testing.T) {
 			for _, change := range and {
 				change(p)
 			}
+		}
+	}
+	test := func(namespace string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Namespace, p.Annotations = namespace, nil
+			p.Labels = map[string]string{convert.DeepTestLabel: "true"}
 		}
 	}
 	for name, c := range map[string]struct {
@@ -53,6 +60,8 @@ func TestPodsOfUnreachableNodesAreDeletedByForce(t *testing.T) {
 		"OfAJob":                  {deleted(ago(time.Hour), 30, of("Job")), corev1.ConditionUnknown, ago(time.Hour), true, 0},
 		"ItForbidsIt":             {deleted(ago(time.Hour), 30, note("false")), corev1.ConditionUnknown, ago(time.Hour), false, 0},
 		"CountedByNobody":         {deleted(ago(time.Hour), 30, func(p *corev1.Pod) { p.Annotations = nil }), corev1.ConditionUnknown, ago(time.Hour), false, 0},
+		"OfADeepTest":             {deleted(ago(time.Hour), 30, test("tests")), corev1.ConditionUnknown, ago(time.Hour), true, 0},
+		"OfATestThatIsNone":       {deleted(ago(time.Hour), 30, test("blue")), corev1.ConditionUnknown, ago(time.Hour), false, 0},
 		"ItHasFailed":             {deleted(ago(time.Hour), 30, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), corev1.ConditionUnknown, ago(time.Hour), true, 0},
 		"ItWasForced":             {deleted(ago(time.Hour), 0, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), corev1.ConditionUnknown, ago(time.Hour), false, 0},
 		"ItHadNoTime":             {deleted(ago(time.Hour), 0, nil), corev1.ConditionUnknown, ago(time.Hour), true, 0},
@@ -105,6 +114,7 @@ func TestPodsOfUnreachableNodesAreDeletedByForce(t *testing.T) {
 						Build(),
 					Clock:    clocktesting.NewFakePassiveClock(now),
 					Recorder: told,
+					Tests:    "tests",
 				},
 			}
 			got, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(c.pod)})

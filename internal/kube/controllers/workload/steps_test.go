@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
+	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 )
 
@@ -429,7 +432,7 @@ func TestGatherQueues(t *testing.T) {
 				w.Status.Admission = &kueue.Admission{ClusterQueue: kueue.ClusterQueueReference(c.admitted)}
 			}
 			b := newBench(t, append(objects, w)...)
-			f, ok, err := b.gather(t.Context(), client.ObjectKeyFromObject(w))
+			f, _, ok, err := b.gather(t.Context(), client.ObjectKeyFromObject(w))
 			if err != nil || !ok {
 				t.Fatal(ok, err)
 			}
@@ -478,7 +481,7 @@ func TestGatherJob(t *testing.T) {
 			if c.leaving {
 				b.delete(c.w)
 			}
-			f, ok, err := b.gather(t.Context(), client.ObjectKeyFromObject(c.w))
+			f, _, ok, err := b.gather(t.Context(), client.ObjectKeyFromObject(c.w))
 			if err != nil || !ok {
 				t.Fatal(ok, err)
 			}
@@ -489,7 +492,7 @@ func TestGatherJob(t *testing.T) {
 	}
 }
 
-// Of the pods of a job that is gone, those that hold quota are deleted, once.
+// Of the pods of a job that is gone, those that hold quota are deleted, once, and one that cannot be keeps no other.
 func TestStopPods(t *testing.T) {
 	named := func(name string, change func(*corev1.Pod)) *corev1.Pod {
 		p := pod()
@@ -509,11 +512,14 @@ func TestStopPods(t *testing.T) {
 		named("e-runs", func(*corev1.Pod) {}),
 	}
 	b := newBench(t, objects...)
+	var lock sync.Mutex
 	var deleted []string
 	fails := ""
 	b.Client = interceptor.NewClient(b.Client.(client.WithWatch), interceptor.Funcs{
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			lock.Lock()
 			deleted = append(deleted, o.GetName())
+			lock.Unlock()
 			if o.GetName() == fails {
 				return errors.New("connection refused")
 			}
@@ -523,23 +529,31 @@ func TestStopPods(t *testing.T) {
 			return c.Delete(ctx, o, opts...)
 		},
 	})
+	stop := func() error {
+		pods, err := admission.ListPods(t.Context(), b.Client, w.Namespace, w.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b.stopPods(t.Context(), pods)
+	}
 	fails = "a-runs"
-	if err := b.stopPods(
-		t.Context(),
-		w,
-	); err == nil ||
+	if err := stop(); err == nil ||
 		!strings.Contains(err.Error(), "delete pod a-runs, whose job is gone: connection refused") {
 		t.Errorf("error %v", err)
 	}
+	slices.Sort(deleted)
+	if diff := cmp.Diff([]string{"a-runs", "e-runs"}, deleted); diff != "" {
+		t.Errorf("deleted (-want +got):\n%s", diff)
+	}
 	fails, deleted = "gone", nil
-	if err := b.stopPods(t.Context(), w); err != nil {
+	if err := stop(); err != nil {
 		t.Errorf("pods that are gone: %v", err)
 	}
 	fails, deleted = "", nil
-	if err := b.stopPods(t.Context(), w); err != nil {
+	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"a-runs", "e-runs"}, deleted); diff != "" {
+	if diff := cmp.Diff([]string{"a-runs"}, deleted); diff != "" {
 		t.Errorf("deleted (-want +got):\n%s", diff)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/convert"
@@ -44,7 +45,7 @@ func (r *reconciler) ofJob(ctx context.Context, o client.Object) []reconcile.Req
 	return out
 }
 
-// jobsLeaving lets through what becomes of jobs that are being deleted: their
+// jobsLeaving lets through what becomes of jobs that are being deleted, and those that tell of a checkpoint: their
 // Workloads wait for that, and nothing else tells them.
 func jobsLeaving() builder.Predicates { return builder.WithPredicates(leaving()) }
 
@@ -53,7 +54,11 @@ func leaving() predicate.Funcs {
 		CreateFunc:  func(e event.CreateEvent) bool { return e.Object.GetDeletionTimestamp() != nil },
 		DeleteFunc:  func(event.DeleteEvent) bool { return true },
 		GenericFunc: func(event.GenericEvent) bool { return false },
-		UpdateFunc:  func(e event.UpdateEvent) bool { return e.ObjectNew.GetDeletionTimestamp() != nil },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			const saved = history.CheckpointAnnotation
+			return e.ObjectNew.GetDeletionTimestamp() != nil ||
+				e.ObjectNew.GetAnnotations()[saved] != e.ObjectOld.GetAnnotations()[saved]
+		},
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/apply"
@@ -31,6 +32,7 @@ import (
 	"github.com/mlbatch/mlbatch/internal/kube/jobs"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadlifecycle"
 	"github.com/mlbatch/mlbatch/internal/kube/workloadstatus"
+	"github.com/mlbatch/mlbatch/internal/view"
 )
 
 // Options are what the reconciler works with.
@@ -66,6 +68,7 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 		For(&kueue.Workload{}).
 		Watches(&kueue.Workload{}, handler.Funcs{UpdateFunc: r.tellAnswers}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(workloadOfPod), admission.PodsEnding()).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(workloadOfPod), tellings()).
 		Watches(&kueue.WorkloadPriorityClass{}, handler.EnqueueRequestsFromMapFunc(r.ofClass)).
 		Watches(&kueue.ClusterQueue{}, handler.EnqueueRequestsFromMapFunc(r.ofClusterQueue), rulesChanged()).
 		Watches(&kueue.LocalQueue{}, handler.EnqueueRequestsFromMapFunc(r.ofLocalQueue), rulesChanged()).
@@ -75,13 +78,13 @@ func SetupWithManager(mgr ctrl.Manager, opts Options) error {
 
 // Reconcile does the next step for one Workload.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	f, ok, err := r.gather(ctx, req.NamespacedName)
+	f, pods, ok, err := r.gather(ctx, req.NamespacedName)
 	if err != nil || !ok {
 		return reconcile.Result{}, err
 	}
 	next := workloadlifecycle.Next(f)
 	before := f.Workload.DeepCopy()
-	err = r.do(ctx, f.Workload, next)
+	err = r.do(ctx, f.Workload, pods, next)
 	if workloadstatus.Overtaken(err) {
 		return reconcile.Result{}, nil // the newer object is on its way here
 	}
@@ -108,12 +111,26 @@ func onlyChanges(w *kueue.Workload) client.Patch {
 	return client.MergeFromWithOptions(w, client.MergeFromWithOptimisticLock{})
 }
 
-func (r *reconciler) do(ctx context.Context, w *kueue.Workload, next workloadlifecycle.Write) error {
+func (r *reconciler) do(
+	ctx context.Context,
+	w *kueue.Workload,
+	pods []corev1.Pod,
+	next workloadlifecycle.Write,
+) error {
 	switch {
 	case next.Unpin:
 		return apply.Unpin(ctx, r.Client, w)
 	case next.StopPods:
-		return r.stopPods(ctx, w)
+		return r.stopPods(ctx, pods)
+	case next.Tell != nil:
+		return r.tellPods(ctx, pods, *next.Tell)
+	case !next.Checkpoint.IsZero():
+		is := w.DeepCopy()
+		if is.Annotations == nil {
+			is.Annotations = map[string]string{}
+		}
+		is.Annotations[history.CheckpointAnnotation] = next.Checkpoint.UTC().Format(time.RFC3339)
+		return r.Client.Patch(ctx, is, onlyChanges(w))
 	case next.Priority != nil:
 		is := w.DeepCopy()
 		is.Spec.Priority = next.Priority
@@ -173,45 +190,47 @@ func (r *reconciler) deleteGroup(ctx context.Context, w *kueue.Workload) error {
 	return nil
 }
 
+// gather are the facts of a Workload, with its pods; false if there is none.
 func (r *reconciler) gather(
 	ctx context.Context,
 	name types.NamespacedName,
-) (workloadlifecycle.Facts, bool, error) {
+) (workloadlifecycle.Facts, []corev1.Pod, bool, error) {
 	f := workloadlifecycle.Facts{Workload: &kueue.Workload{}, Config: r.Config, Now: r.Clock.Now()}
 	if r.began != nil {
 		f.Watched = r.began()
 	}
 	if err := r.Client.Get(ctx, name, f.Workload); err != nil {
-		return f, false, client.IgnoreNotFound(err)
+		return f, nil, false, client.IgnoreNotFound(err)
 	}
 	w := f.Workload
 	owner := metav1.GetControllerOf(w)
 	if owner != nil {
 		if err := r.job(ctx, &f, owner); err != nil {
-			return f, false, err
+			return f, nil, false, err
 		}
 	}
 	if convert.OfGroup(w) {
 		f.Owned = true // package podgroup looks after it, to the end
 	}
 	f.Orphan = owner == nil && w.Labels[kueue.JobUIDLabel] != "" && !convert.OfGroup(w)
-	pods, err := admission.PodsOf(ctx, r.Client, w.Namespace, w.Name)
+	pods, err := admission.ListPods(ctx, r.Client, w.Namespace, w.Name)
 	if err != nil {
-		return f, false, err
+		return f, nil, false, err
 	}
-	f.LivePods = pods.Live
+	f.LivePods = admission.CountPods(pods).Live
+	if err := r.seeTold(ctx, &f, pods); err != nil {
+		return f, nil, false, err
+	}
 	if w.DeletionTimestamp != nil || convert.Finished(w) {
-		return f, true, nil
+		return f, pods, true, nil
 	}
 	if f.Priority, err = r.classValue(ctx, w); err != nil {
-		return f, false, err
+		return f, nil, false, err
 	}
 	if r.Config.AwaitsPods(w) {
-		if f.Trouble, err = admission.Trouble(ctx, r.Client, w.Namespace, w.Name); err != nil {
-			return f, false, err
-		}
+		f.Trouble = admission.Trouble(pods)
 	}
-	return f, true, r.queues(ctx, &f)
+	return f, pods, true, r.queues(ctx, &f)
 }
 
 // classValue is the value of the WorkloadPriorityClass of w, nil without one.
@@ -309,29 +328,19 @@ func (r *reconciler) job(
 		f.JobMakes = r.Adapters[at].Maker(o).MayMakePods()
 	default:
 		f.Owned = true
+		f.Checkpoint = view.LastCheckpoint(o)
 	}
 	return nil
 }
 
-// stopPods deletes the pods of a Workload that hold quota.
-func (r *reconciler) stopPods(ctx context.Context, w *kueue.Workload) error {
-	var pods corev1.PodList
-	if err := r.Client.List(
-		ctx,
-		&pods,
-		client.InNamespace(w.Namespace),
-		client.MatchingFields{admission.PodIndex: w.Name},
-	); err != nil {
-		return fmt.Errorf("list pods of workload %s/%s: %w", w.Namespace, w.Name, err)
-	}
-	for i := range pods.Items {
-		p := &pods.Items[i]
-		if p.DeletionTimestamp != nil || !convert.PodState(p).HoldsQuota() {
-			continue
-		}
+// stopPods deletes those of the pods of a Workload that hold quota.
+func (r *reconciler) stopPods(ctx context.Context, pods []corev1.Pod) error {
+	live := notLeaving(pods)
+	return admission.InParallel(len(live), func(i int) error {
+		p := live[i]
 		if err := r.Client.Delete(ctx, p, client.Preconditions{UID: &p.UID}); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete pod %s, whose job is gone: %w", p.Name, err)
 		}
-	}
-	return nil
+		return nil
+	})
 }

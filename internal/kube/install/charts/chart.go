@@ -79,6 +79,10 @@ func switches() []change {
 		{"not .Values.scheduler.enabled", func(v *install.Values) { v.Scheduler.Enabled = false }},
 		{".Values.agent.toolsImage", func(v *install.Values) { v.Agent.ToolsImage = toolsMark }},
 		{".Values.agent.kernelLog", func(v *install.Values) { v.Agent.KernelLog = kernelDir + "/" + kernelFile }},
+		{
+			`has "pvc" ((fromYaml .Values.agent.config).checks | default list)`,
+			func(v *install.Values) { v.Agent.Config = "checks: [pvc]\n" },
+		},
 		{".Values.agent.writeLabel", func(v *install.Values) { v.Agent.WriteLabel = true }},
 		{`eq .Values.platform "openshift"`, func(v *install.Values) { v.Platform = install.OpenShift }},
 	}

@@ -111,6 +111,12 @@ func TestPoliciesHoldWithoutWebhooks(t *testing.T) {
 		manifest string
 		says     string // "" is that it is accepted
 	}{
+		"a Job that says that it is a deep test of a node": {
+			x.admin, job("labels: {mlbatch.dev/deep-test: 'true'}", "true", ""), "made by mlbatch's controller only",
+		},
+		"one that says so in its annotation": {
+			x.admin, job("annotations: {mlbatch.dev/deep-test: '{}'}", "true", ""), "made by mlbatch's controller only",
+		},
 		"a pod that nothing holds":                       {x.alice, pod("", ""), "not held"},
 		"a pod with a gate of another":                   {x.alice, pod("labels: {"+mine+"}", "schedulingGates: [{name: example.com/mine}], "), "not held"},
 		"a gated pod that no controller would let go":    {x.alice, pod("", gate), "not held"},

@@ -152,7 +152,7 @@ func (Adapter) Stop(o jobs.Object, original []kueue.PodSet) (jobs.Object, error)
 	}
 	was := original[0].Template
 	out.Spec.Template.Labels = withOwn(was.Labels, j.Spec.Template.Labels)
-	out.Spec.Template.Annotations = maps.Clone(was.Annotations)
+	out.Spec.Template.Annotations = jobs.AuthoredAnnotations(was.Annotations, j.Spec.Template.Annotations)
 	out.Spec.Template.Spec.NodeSelector = maps.Clone(was.Spec.NodeSelector)
 	out.Spec.Template.Spec.Tolerations = slices.Clone(was.Spec.Tolerations)
 	return out, nil

@@ -1,6 +1,8 @@
 package job_test
 
 import (
+	"maps"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -139,6 +141,58 @@ func TestStopKeepsTheJobsLabels(t *testing.T) {
 	want := map[string]string{batchv1.ControllerUidLabel: "u", batchv1.JobNameLabel: "j"}
 	if diff := cmp.Diff(want, o.(*batchv1.Job).Spec.Template.Labels); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+}
+
+// What a Job says of all of its pods is recorded as groups of their set, around those that the template names, and does not
+// stay in the template when the Job has stopped.
+func TestStopLeavesNoGroups(t *testing.T) {
+	for name, own := range map[string]map[string]string{
+		"pods in a rack":         {kueue.PodSetRequiredTopologyAnnotation: "rack"},
+		"pods that name a group": {kueue.PodSetRequiredTopologyAnnotation: "rack", kueue.TopologyGroupsAnnotation: "row=mine"},
+	} {
+		author := aJob(annotated(kueue.KAIRequiredAnnotation, "block"), func(j *batchv1.Job) {
+			j.Spec.Suspend = new(true)
+			j.Spec.Template.Annotations = maps.Clone(own)
+		})
+		facts, err := job.Adapter{}.Read(author)
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs.NearAsJobSays(author.Annotations, facts.PodSets)
+		if got := facts.PodSets[0].Template.Annotations[kueue.TopologyGroupsAnnotation]; !strings.Contains(
+			got,
+			"block=",
+		) {
+			t.Fatalf("%s: its Workload records the groups %q", name, got)
+		}
+		started, err := job.Adapter{}.Start(author, []jobs.PodSetInfo{
+			{
+				Name:  "main",
+				Count: 4,
+				Labels: map[string]string{
+					kueue.PodSetLabel: "main",
+				},
+				Annotations: map[string]string{kueue.WorkloadAnnotation: "w"},
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stopped, err := job.Adapter{}.Stop(started, facts.PodSets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stopped.(*batchv1.Job).Status.Conditions = []batchv1.JobCondition{
+			{Type: batchv1.JobSuspended, Status: corev1.ConditionTrue},
+		}
+		back, err := job.Adapter{}.Stop(stopped, facts.PodSets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(own, back.(*batchv1.Job).Spec.Template.Annotations); diff != "" {
+			t.Errorf("%s: annotations of the template (-want +got):\n%s", name, diff)
+		}
 	}
 }
 

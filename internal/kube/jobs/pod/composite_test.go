@@ -226,7 +226,8 @@ func TestUnitsOfComposites(t *testing.T) {
 	}
 }
 
-// A pod that moves into a CompositePodGroup has a role there that tells its PodGroup, and keeps that wherever it goes.
+// A pod that moves into a CompositePodGroup has a role there that tells its PodGroup, keeps that in another one, and has its
+// own again in its PodGroup, as pods have that come to this.
 func TestJoin(t *testing.T) {
 	group := "a"
 	p := &corev1.Pod{}
@@ -246,5 +247,20 @@ func TestJoin(t *testing.T) {
 	back := pod.Join(in, podmeta.NativeGroup, "a")
 	if got := back.Labels[kueue.PodGroupNameLabel]; got != "a" || podmeta.Within(back, &back.Spec) != "" {
 		t.Errorf("it is back in group %s, within %q", got, podmeta.Within(back, &back.Spec))
+	}
+	if pod.Role(back) != "1" || pod.Role(pod.Join(back, podmeta.NativeGroup, "a")) != "1" {
+		t.Errorf("it is back as %s, and was 1", pod.Role(back))
+	}
+	group = strings.Repeat("long.", 40) + "name" // of which no role begins
+	own := podmeta.Role(p)
+	p.Annotations[kueue.RoleHashAnnotation] = own
+	in = pod.Join(p, podmeta.CompositeGroup, "train")
+	if own := kueue.PodSetReference(own); pod.Role(in) == own ||
+		pod.Role(pod.Join(in, podmeta.NativeGroup, group)) != own {
+		t.Errorf("it is back as %s, and was %s", pod.Role(pod.Join(in, podmeta.NativeGroup, group)), own)
+	}
+	in.Annotations[kueue.RoleHashAnnotation] = "given" // by the template of what made it
+	if got := pod.Role(pod.Join(in, podmeta.NativeGroup, group)); got != "given" {
+		t.Errorf("it is back as %s, and what it was cannot be told", got)
 	}
 }

@@ -115,8 +115,12 @@ func Join(p *corev1.Pod, kind, name string) *corev1.Pod {
 	out := p.DeepCopy()
 	out.Labels[kueue.PodGroupNameLabel], out.Annotations[podmeta.PodGroupKindAnnotation] = name, kind
 	within, role := podmeta.NativeName(&p.Spec), p.Annotations[kueue.RoleHashAnnotation]
-	if kind == podmeta.CompositeGroup && p.Annotations[podmeta.PodGroupKindAnnotation] != kind {
+	switch was := p.Annotations[podmeta.PodGroupKindAnnotation]; {
+	case kind == was:
+	case kind == podmeta.CompositeGroup:
 		out.Annotations[kueue.RoleHashAnnotation] = podmeta.RoleWithin(within, role)
+	case was == podmeta.CompositeGroup:
+		out.Annotations[kueue.RoleHashAnnotation] = podmeta.RoleWithout(within, role, &p.Spec)
 	}
 	return out
 }

@@ -60,6 +60,7 @@ func Injected() (labels, annotations []string) {
 		kueue.WorkloadAnnotation,
 		kueue.ComputeDomainClaimAnnotation,
 		kueue.NativePodGroupAnnotation,
+		kueue.StopFileAnnotation,
 	}
 }
 

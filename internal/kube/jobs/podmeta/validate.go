@@ -40,6 +40,18 @@ func RoleWithin(within, hash string) string {
 	return hex.EncodeToString(sum[:])[:roleLength]
 }
 
+// RoleWithout is what RoleWithin made a role of a pod out of, by the group and the pod; a role that it did not make, or of
+// which that cannot be told, stays.
+func RoleWithout(within, role string, spec *corev1.PodSpec) string {
+	if own, is := strings.CutPrefix(role, within+"-"); is && own != "" {
+		return own
+	}
+	if own := jobs.Fingerprint(spec); RoleWithin(within, own) == role {
+		return own
+	}
+	return role
+}
+
 // roleLength is the length of the name of a pod set that says nothing to people.
 const roleLength = 10
 
