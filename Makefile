@@ -65,6 +65,11 @@ gen: ## write deepcopy functions and CRDs from the Go types in api/
 .PHONY: verify-gen
 verify-gen: ## fail if generated files are not current (and bring them up to date)
 	@GO='$(GO)' .ci/gen --verify
+	@.ci/web --verify
+
+.PHONY: web
+web: ## build the page from web/ (needs Node.js; what is built is committed)
+	@.ci/web
 
 .PHONY: bench
 bench: build ## engine benchmarks, then end-to-end figures (BENCH=regexp chooses)

@@ -16,6 +16,9 @@ import (
 	"github.com/mlbatch/mlbatch/internal/page"
 )
 
+// sessionLasts is after how long a browser has to log in again.
+const sessionLasts = 12 * time.Hour
+
 // newPageCommand serves the page on this machine, with the rights of whoever calls it.
 func newPageCommand() *cobra.Command {
 	var conn cli.Connection
@@ -25,7 +28,8 @@ func newPageCommand() *cobra.Command {
 		Short: "Show jobs, queues and nodes in a browser",
 		Long: `Serve a page on this machine that shows jobs, queues and nodes as they are, with your own
 rights in the cluster, until it is interrupted. It prints the address, with which one browser can
-log in. Nothing outside this machine can reach it, and it changes nothing.`,
+log in within 15 minutes; a session ends after 12 hours. Nothing outside this machine can reach
+it, and it changes nothing. On a machine elsewhere, ssh -L 7080:127.0.0.1:7080 leads to it.`,
 		Example: `  # the cluster on this machine
   mlbatch page
 
@@ -45,20 +49,28 @@ log in. Nothing outside this machine can reach it, and it changes nothing.`,
 			if err != nil {
 				return err
 			}
-			l, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+			l, err := (&net.ListenConfig{}).Listen(
+				cmd.Context(),
+				"tcp",
+				net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
+			)
 			if err != nil {
 				return fmt.Errorf("--port: %w", err)
 			}
-			var tokens page.Once
-			real := clock.RealClock{}
-			is, err := page.New(page.Options{
-				Answer: answer, Hosts: page.Loopback(l), Clock: real,
-				LogIn: tokens.LogIn(page.Viewer{Name: name, Cluster: cfg.Host}, 12*time.Hour, real.Now),
+			token := page.NewOnce(time.Now())
+			is, err := page.New(cmd.Context(), page.Options{
+				Answer: answer, Hosts: page.Loopback(l), Clock: clock.RealClock{},
+				LogIn: token.LogIn(page.Viewer{Name: name, Cluster: cfg.Host}, sessionLasts, time.Now),
 			})
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "http://%s/#token=%s\n", l.Addr(), tokens.Token())
+			fmt.Fprintf(cmd.OutOrStdout(), "http://%s/#token=%s\n", l.Addr(), token.Token())
+			fmt.Fprintf(
+				cmd.ErrOrStderr(),
+				"Open it in a browser within %d minutes: it is good for one. Ctrl-C ends the page.\n",
+				int(page.TokenLasts.Minutes()),
+			)
 			server := &http.Server{
 				Handler: is, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
 				BaseContext: func(net.Listener) context.Context { return cmd.Context() },

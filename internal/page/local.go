@@ -12,10 +12,10 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 )
 
 // ByProxy answers everybody as the API server answers the user of a configuration. It fails if that cannot be used.
@@ -58,36 +58,42 @@ func WhoAmI(ctx context.Context, cfg *rest.Config) (string, error) {
 }
 
 // errToken is all that is said of a token that is nobody's.
-var errToken = errors.New("the address was used before, or is not of this page: ask for a new one where you got it")
+var errToken = errors.New(
+	"the address was used before, is too old, or is not of this page: start mlbatch page again",
+)
 
-// Once are tokens with each of which one browser may log in.
+// TokenLasts is for how long a token is good.
+const TokenLasts = 15 * time.Minute
+
+// Once is a token with which one browser may log in.
 type Once struct {
-	mu  sync.Mutex
-	all []string
+	mu    sync.Mutex
+	token string // "" once it was used
+	until time.Time
 }
 
-// Token returns a new one.
+// NewOnce makes a token.
+func NewOnce(now time.Time) *Once { return &Once{token: rand.Text(), until: now.Add(TokenLasts)} }
+
+// Token returns it.
 func (o *Once) Token() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	t := rand.Text()
-	o.all = append(o.all, t)
-	return t
+	return o.token
 }
 
-// LogIn returns how who has one of the tokens logs in, as somebody and for so long.
-func (o *Once) LogIn(as Viewer, for_ time.Duration, now func() time.Time) func(*http.Request, string) (Viewer, error) {
-	return func(_ *http.Request, token string) (Viewer, error) {
+// LogIn returns how who has the token logs in, as somebody and for so long.
+func (o *Once) LogIn(as Viewer, lasts time.Duration, now func() time.Time) func(string) (Viewer, error) {
+	return func(token string) (Viewer, error) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		for i, t := range o.all {
-			if subtle.ConstantTimeCompare([]byte(t), []byte(token)) == 1 {
-				o.all = append(o.all[:i], o.all[i+1:]...)
-				v := as
-				v.Until = now().Add(for_)
-				return v, nil
-			}
+		if o.token == "" || !now().Before(o.until) ||
+			subtle.ConstantTimeCompare([]byte(o.token), []byte(token)) != 1 {
+			return Viewer{}, errToken
 		}
-		return Viewer{}, errToken
+		o.token = ""
+		v := as
+		v.Until = now().Add(lasts)
+		return v, nil
 	}
 }

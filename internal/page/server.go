@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"context"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -28,7 +29,7 @@ type Options struct {
 	// to lead here asks by its own name, and is refused.
 	Hosts []string
 	// LogIn says who sent a token; it fails if the token is nobody's.
-	LogIn func(*http.Request, string) (Viewer, error)
+	LogIn func(token string) (Viewer, error)
 	Clock clock.WithTicker
 }
 
@@ -40,8 +41,6 @@ type Viewer struct {
 	Cluster string `json:"cluster"`
 	// Until is when the session ends, whatever happens.
 	Until time.Time `json:"until"`
-	// Token is the one with which they came, for who answers.
-	Token string `json:"-"`
 }
 
 // Server is the page.
@@ -51,9 +50,9 @@ type Server struct {
 	routes   *http.ServeMux
 }
 
-// New returns the page. It fails if its files are not in the program.
-func New(o Options) (*Server, error) {
-	s := &Server{options: o, sessions: sessions{clock: o.Clock}, routes: http.NewServeMux()}
+// New returns the page, whose sessions end with a context. It fails if its files are not in the program.
+func New(ctx context.Context, o Options) (*Server, error) {
+	s := &Server{options: o, sessions: sessions{until: ctx, clock: o.Clock}, routes: http.NewServeMux()}
 	files, err := fs.Sub(built, "dist")
 	if err != nil {
 		return nil, fmt.Errorf("files of the page: %w", err)
@@ -63,6 +62,7 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("files of the page: %w", err)
 	}
 	s.routes.Handle("GET /assets/", cached(http.FileServerFS(files)))
+	s.routes.Handle("GET /licenses.txt", http.FileServerFS(files))
 	s.routes.HandleFunc("POST /session", s.logIn)
 	s.routes.HandleFunc("DELETE /session", s.logOut)
 	s.routes.HandleFunc("GET /session", s.withSession(func(w http.ResponseWriter, _ *http.Request, in *session) {
@@ -94,7 +94,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
 	if !slices.Contains(s.options.Hosts, strings.ToLower(r.Host)) {
-		refuse(w, http.StatusMisdirectedRequest, "this page is asked for by another name: "+strings.Join(s.options.Hosts, ", "))
+		refuse(
+			w,
+			http.StatusMisdirectedRequest,
+			"this page is asked for by another name: "+strings.Join(s.options.Hosts, ", "),
+		)
 		return
 	}
 	if err := fromHere(r); err != nil {
@@ -121,17 +125,19 @@ func fromHere(r *http.Request) error {
 }
 
 // mostTokenBytes bounds what is read of who logs in.
-const mostTokenBytes = 64 << 10
+const mostTokenBytes = 4 << 10
 
 func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
 	var said struct {
 		Token string `json:"token"`
 	}
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostTokenBytes)).Decode(&said); err != nil || said.Token == "" {
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostTokenBytes)).
+		Decode(&said); err != nil ||
+		said.Token == "" {
 		refuse(w, http.StatusBadRequest, "token: is missing")
 		return
 	}
-	viewer, err := s.options.LogIn(r, said.Token)
+	viewer, err := s.options.LogIn(said.Token)
 	if err != nil {
 		refuse(w, http.StatusUnauthorized, err.Error())
 		return
@@ -141,29 +147,49 @@ func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusTooManyRequests, err.Error())
 		return
 	}
-	http.SetCookie(w, &http.Cookie{
-		Name: cookie, Value: in.id, Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
-		Expires: viewer.Until,
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // secure where there is TLS; loopback has none
+		Name: cookie(
+			r,
+		),
+		Value:    in.id,
+		Path:     "/",
+		HttpOnly: true,
+		Secure:   r.TLS != nil,
+		SameSite: http.SameSiteStrictMode,
+		Expires:  viewer.Until,
 	})
 	write(w, http.StatusOK, viewer)
 }
 
 func (s *Server) logOut(w http.ResponseWriter, r *http.Request) {
-	if c, err := r.Cookie(cookie); err == nil {
+	if c, err := r.Cookie(cookie(r)); err == nil {
 		s.sessions.end(c.Value)
 	}
-	http.SetCookie(w, &http.Cookie{Name: cookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: -1})
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // secure where there is TLS; loopback has none
+		Name: cookie(
+			r,
+		),
+		Path:     "/",
+		HttpOnly: true,
+		Secure:   r.TLS != nil,
+		SameSite: http.SameSiteStrictMode,
+		MaxAge:   -1,
+	})
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// cookie is the name of the one that a browser keeps.
-const cookie = "mlbatch-session"
+// cookie is the name of the one that a browser keeps. A browser has the same cookies for all ports of a host: pages of
+// two clusters must not log each other out.
+func cookie(r *http.Request) string {
+	_, port, _ := net.SplitHostPort(r.Host)
+	return strings.TrimSuffix("mlbatch-session-"+port, "-")
+}
 
 // withSession answers those who have logged in.
 func (s *Server) withSession(then func(http.ResponseWriter, *http.Request, *session)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
-		c, err := r.Cookie(cookie)
+		c, err := r.Cookie(cookie(r))
 		if err != nil {
 			refuse(w, http.StatusUnauthorized, "log in first")
 			return
@@ -179,13 +205,17 @@ func (s *Server) withSession(then func(http.ResponseWriter, *http.Request, *sess
 
 // asked are the paths that a page may ask for besides its stream: what is behind one job, and the log of a pod.
 var asked = regexp.MustCompile(
-	`^(/apis/view\.mlbatch\.dev/v1alpha1/namespaces/[^/]+/jobviews/[^/]+(/explanation|/details)?` +
-		`|/apis/view\.mlbatch\.dev/v1alpha1/nodeviews/[^/]+` +
-		`|/api/v1/namespaces/[^/]+/pods/[^/]+/log)$`,
+	`^(/apis/view\.mlbatch\.dev/v1alpha1/namespaces/` + name + `/jobviews/` + name + `(/explanation|/details)?` +
+		`|/api/v1/namespaces/` + name + `/pods/` + name + `/log)$`,
 )
 
+// name is what objects are called.
+const name = `[a-z0-9][a-z0-9.-]*`
+
 // askedFor are the parameters that such a request may have.
-var askedFor = []string{"container", "previous", "tailLines", "limitBytes", "timestamps"}
+func askedFor() []string {
+	return []string{"container", "previous", "tailLines", "limitBytes", "timestamps"}
+}
 
 func (s *Server) ask(w http.ResponseWriter, r *http.Request, in *session) {
 	if !asked.MatchString(r.URL.Path) {
@@ -194,11 +224,12 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request, in *session) {
 	}
 	to := r.Clone(in.context(r.Context()))
 	q := to.URL.Query()
-	for name := range q {
-		if !slices.Contains(askedFor, name) {
-			q.Del(name)
+	for parameter := range q {
+		if !slices.Contains(askedFor(), parameter) {
+			q.Del(parameter)
 		}
 	}
+	to.URL.RawPath = "" // names need no escapes
 	to.URL.RawQuery, to.Header = q.Encode(), http.Header{"Accept": {"application/json"}}
 	s.options.Answer(in.viewer).ServeHTTP(w, to)
 }
@@ -219,9 +250,13 @@ type problem struct {
 func refuse(w http.ResponseWriter, code int, message string) { write(w, code, problem{message}) }
 
 func write(w http.ResponseWriter, code int, o any) {
+	text, err := json.Marshal(o)
+	if err != nil {
+		code, text = http.StatusInternalServerError, []byte("{}")
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(o) // who asked is gone
+	_, _ = w.Write(text) // who asked is gone
 }
 
 // Loopback are the names by which a listener on this machine is asked.

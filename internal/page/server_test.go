@@ -8,7 +8,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,20 +23,28 @@ import (
 type stage struct {
 	*httptest.Server
 	token string
-	host  string
+	mu    sync.Mutex
 	asked []string
+}
+
+func (s *stage) was() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.asked)
 }
 
 func open(t *testing.T, cluster http.HandlerFunc) *stage {
 	t.Helper()
 	s := &stage{}
-	var once Once
+	once := NewOnce(time.Now())
 	s.token = once.Token()
 	as := Viewer{Name: "alice", Cluster: "here"}
-	p, err := New(Options{
+	p, err := New(t.Context(), Options{
 		Answer: func(v Viewer) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				s.mu.Lock()
 				s.asked = append(s.asked, v.Name+" "+r.URL.String())
+				s.mu.Unlock()
 				cluster(w, r)
 			})
 		},
@@ -46,13 +56,20 @@ func open(t *testing.T, cluster http.HandlerFunc) *stage {
 	}
 	s.Server = httptest.NewServer(p)
 	t.Cleanup(s.Close)
-	s.host = s.Listener.Addr().String()
 	p.options.Hosts = Loopback(s.Listener)
 	return s
 }
 
+// answer is what a browser gets.
+type answer struct {
+	Code    int
+	Header  http.Header
+	Cookies []*http.Cookie
+	Body    io.Reader
+}
+
 // ask sends a request with headers, "Name: value" each, and returns the answer.
-func (s *stage) ask(t *testing.T, method, path, body string, headers ...string) *http.Response {
+func (s *stage) ask(t *testing.T, method, path, body string, headers ...string) answer {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -69,18 +86,18 @@ func (s *stage) ask(t *testing.T, method, path, body string, headers ...string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { out.Body.Close() })
-	return out
+	t.Cleanup(func() { _ = out.Body.Close() })
+	return answer{out.StatusCode, out.Header, out.Cookies(), out.Body}
 }
 
 // logIn returns the header that a browser sends once it has logged in.
 func (s *stage) logIn(t *testing.T) string {
 	t.Helper()
 	r := s.ask(t, http.MethodPost, "/session", `{"token":"`+s.token+`"}`, "Origin: "+s.URL)
-	if r.StatusCode != http.StatusOK || len(r.Cookies()) != 1 {
-		t.Fatalf("log in: %s, %v", r.Status, r.Cookies())
+	if r.Code != http.StatusOK || len(r.Cookies) != 1 {
+		t.Fatalf("log in: %d, %v", r.Code, r.Cookies)
 	}
-	c := r.Cookies()[0]
+	c := r.Cookies[0]
 	if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode {
 		t.Errorf("a script or another page can have the cookie: %v", c)
 	}
@@ -93,17 +110,30 @@ func TestATokenIsForOneBrowser(t *testing.T) {
 	t.Parallel()
 	s := open(t, nothing)
 	in := s.logIn(t)
-	if r := s.ask(t, http.MethodPost, "/session", `{"token":"`+s.token+`"}`, "Origin: "+s.URL); r.StatusCode != http.StatusUnauthorized {
-		t.Errorf("the token again: %s", r.Status)
+	if r := s.ask(
+		t,
+		http.MethodPost,
+		"/session",
+		`{"token":"`+s.token+`"}`,
+		"Origin: "+s.URL,
+	); r.Code != http.StatusUnauthorized {
+		t.Errorf("the token again: %d", r.Code)
 	}
-	if r := s.ask(t, http.MethodGet, "/session", "", in); r.StatusCode != http.StatusOK {
-		t.Errorf("who has logged in: %s", r.Status)
+	if r := s.ask(t, http.MethodGet, "/session", "", in); r.Code != http.StatusOK {
+		t.Errorf("who has logged in: %d", r.Code)
 	}
-	if r := s.ask(t, http.MethodDelete, "/session", "", in, "Origin: "+s.URL); r.StatusCode != http.StatusNoContent {
-		t.Errorf("log out: %s", r.Status)
+	if r := s.ask(
+		t,
+		http.MethodDelete,
+		"/session",
+		"",
+		in,
+		"Origin: "+s.URL,
+	); r.Code != http.StatusNoContent {
+		t.Errorf("log out: %d", r.Code)
 	}
-	if r := s.ask(t, http.MethodGet, "/session", "", in); r.StatusCode != http.StatusUnauthorized {
-		t.Errorf("who has logged out: %s", r.Status)
+	if r := s.ask(t, http.MethodGet, "/session", "", in); r.Code != http.StatusUnauthorized {
+		t.Errorf("who has logged out: %d", r.Code)
 	}
 }
 
@@ -125,22 +155,24 @@ func TestWhatIsNotAskedByThePageIsRefused(t *testing.T) {
 		{"a write that does not say where it is from", http.MethodDelete, "/session", []string{in}, 403},
 		{"a link from elsewhere leads to a screen", http.MethodGet, "/jobs", []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate"}, 200},
 		{"nobody has logged in", http.MethodGet, job, nil, 401},
-		{"a session that was made up", http.MethodGet, job, []string{"Cookie: " + cookie + "=AAAA"}, 401},
+		{"a session that was made up", http.MethodGet, job, []string{strings.SplitAfter(in, "=")[0] + "AAAA"}, 401},
 		{"secrets", http.MethodGet, "/api/v1/namespaces/blue/secrets", []string{in}, 404},
 		{"a way out of the paths", http.MethodGet, "/api/v1/namespaces/blue/pods/p/log/../../../secrets/s", []string{in}, 404},
 		{"the name of a pod with a slash", http.MethodGet, "/api/v1/namespaces/blue/pods/..%2f..%2fsecrets/log", []string{in}, 404},
+		{"a name that is none", http.MethodGet, "/api/v1/namespaces/blue/pods/.../log", []string{in}, 404},
 		{"a write to the cluster", http.MethodPost, job, []string{in, "Origin: " + s.URL}, 405},
 		{"a list that is none", http.MethodGet, "/stream?lists=secrets", []string{in}, 400},
 	} {
 		r := s.ask(t, c.method, c.path, "", c.headers...)
-		if r.StatusCode != c.want {
-			t.Errorf("%s: %s, want %d", c.why, r.Status, c.want)
+		if r.Code != c.want {
+			t.Errorf("%s: %d, want %d", c.why, r.Code, c.want)
 		}
-		if r.Header.Get("Content-Security-Policy") != policy || r.Header.Get("X-Content-Type-Options") != "nosniff" {
+		if r.Header.Get("Content-Security-Policy") != policy ||
+			r.Header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: headers that guard a page are missing: %v", c.why, r.Header)
 		}
 	}
-	if d := cmp.Diff([]string{"alice " + job}, s.asked); d != "" {
+	if d := cmp.Diff([]string{"alice " + job}, s.was()); d != "" {
 		t.Errorf("what the cluster was asked (-want +got):\n%s", d)
 	}
 }
@@ -150,18 +182,25 @@ func TestTheClusterIsToldNothingOfTheBrowser(t *testing.T) {
 	var got http.Header
 	s := open(t, func(w http.ResponseWriter, r *http.Request) { got = r.Header; fmt.Fprint(w, "log") })
 	in := s.logIn(t)
-	s.ask(t, http.MethodGet, "/api/v1/namespaces/blue/pods/p/log?tailLines=5&follow=true&insecureSkipTLSVerifyBackend=true", "",
-		in, "Authorization: Bearer stolen", "Impersonate-User: admin")
+	s.ask(
+		t,
+		http.MethodGet,
+		"/api/v1/namespaces/blue/pods/p/log?tailLines=5&follow=true&insecureSkipTLSVerifyBackend=true",
+		"",
+		in,
+		"Authorization: Bearer stolen",
+		"Impersonate-User: admin",
+	)
 	if d := cmp.Diff(http.Header{"Accept": {"application/json"}}, got); d != "" {
 		t.Errorf("headers (-want +got):\n%s", d)
 	}
-	if d := cmp.Diff([]string{"alice /api/v1/namespaces/blue/pods/p/log?tailLines=5"}, s.asked); d != "" {
+	if d := cmp.Diff([]string{"alice /api/v1/namespaces/blue/pods/p/log?tailLines=5"}, s.was()); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 }
 
 // events reads a stream.
-func events(t *testing.T, r *http.Response) func() (name string, c change) {
+func events(t *testing.T, r answer) func() (name string, c change) {
 	t.Helper()
 	lines := bufio.NewScanner(r.Body)
 	lines.Buffer(nil, mostObjectBytes)
@@ -266,15 +305,15 @@ func TestOneBrowserHasSoManyStreams(t *testing.T) {
 		if i == mostStreams {
 			want = http.StatusTooManyRequests
 		}
-		if r := s.ask(t, http.MethodGet, "/stream?lists=jobs", "", in); r.StatusCode != want {
-			t.Errorf("stream %d: %s", i+1, r.Status)
+		if r := s.ask(t, http.MethodGet, "/stream?lists=jobs", "", in); r.Code != want {
+			t.Errorf("stream %d: %d", i+1, r.Code)
 		}
 	}
 }
 
 func TestASessionEndsWhenItsTimeIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := sessions{clock: clock.RealClock{}}
+		all := sessions{until: t.Context(), clock: clock.RealClock{}}
 		in, err := all.begin(Viewer{Until: time.Now().Add(time.Hour)})
 		if err != nil {
 			t.Fatal(err)
@@ -288,4 +327,73 @@ func TestASessionEndsWhenItsTimeIsOver(t *testing.T) {
 			t.Error("it goes on")
 		}
 	})
+}
+
+func TestATokenIsGoodForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		once := NewOnce(time.Now())
+		logIn := once.LogIn(Viewer{Name: "alice"}, time.Hour, time.Now)
+		time.Sleep(TokenLasts)
+		if _, err := logIn(once.Token()); err == nil {
+			t.Error("an old token is good")
+		}
+		later := NewOnce(time.Now())
+		time.Sleep(TokenLasts - time.Second)
+		v, err := later.LogIn(Viewer{Name: "alice"}, time.Hour, time.Now)(later.Token())
+		if err != nil || !v.Until.Equal(time.Now().Add(time.Hour)) {
+			t.Errorf("%v until %s", err, v.Until)
+		}
+	})
+}
+
+func TestWhatIsSentToLogInIsBounded(t *testing.T) {
+	t.Parallel()
+	s := open(t, nothing)
+	for why, body := range map[string]string{
+		"large": `{"token":"` + strings.Repeat("A", mostTokenBytes) + `"}`, "none": `{}`, "no JSON": `token`,
+	} {
+		if r := s.ask(
+			t,
+			http.MethodPost,
+			"/session",
+			body,
+			"Origin: "+s.URL,
+		); r.Code != http.StatusBadRequest {
+			t.Errorf("%s: %d", why, r.Code)
+		}
+	}
+	s.logIn(t) // the token is as good as before
+}
+
+func TestSessionsAreBounded(t *testing.T) {
+	t.Parallel()
+	all := sessions{until: t.Context(), clock: clock.RealClock{}}
+	for range mostSessions {
+		if _, err := all.begin(Viewer{Until: time.Now().Add(time.Hour)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := all.begin(Viewer{Until: time.Now().Add(time.Hour)}); err == nil {
+		t.Error("there is no end of sessions")
+	}
+}
+
+// Whoever reads slowly holds up nobody: a stream has a pipe of its own to the cluster, and ends when what was sent is
+// not taken in time.
+func TestASlowViewerHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	large := strings.Repeat("x", 1<<20)
+	s := open(t, func(w http.ResponseWriter, r *http.Request) {
+		for i := 0; r.Context().Err() == nil && i < 8; i++ {
+			fmt.Fprintf(w, `{"type":"ADDED","object":{"metadata":{"name":"n%d"},"x":%q}}`+"\n", i, large)
+		}
+		fmt.Fprintln(w, `{"type":"BOOKMARK","object":{"metadata":{}}}`)
+		<-r.Context().Done()
+	})
+	in := s.logIn(t)
+	s.ask(t, http.MethodGet, "/stream?lists=jobs", "", in) // nobody reads it
+	name, c := events(t, s.ask(t, http.MethodGet, "/stream?lists=nodes", "", in))()
+	if name != "change" || len(c.Set) != 8 {
+		t.Errorf("%s with %d views", name, len(c.Set))
+	}
 }

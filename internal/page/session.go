@@ -13,11 +13,12 @@ import (
 // mostSessions and mostStreams bound what those who look may take.
 const (
 	mostSessions = 1000
-	mostStreams  = 6 // of one session
+	mostStreams  = 4 // of one session: a browser has six connections to a host, and the other requests of a page need some
 )
 
 // sessions are those who have logged in. What a browser keeps is a secret; of it only a hash is kept here.
 type sessions struct {
+	until context.Context //nolint:containedctx // with it, all end
 	clock clock.WithTicker
 	mu    sync.Mutex
 	all   map[[sha256.Size]byte]*session
@@ -46,7 +47,7 @@ func (s *sessions) begin(v Viewer) (*session, error) {
 	if s.all == nil {
 		s.all = map[[sha256.Size]byte]*session{}
 	}
-	in.ended, in.end = context.WithCancel(context.TODO())
+	in.ended, in.end = context.WithCancel(s.until)
 	s.all[sha256.Sum256([]byte(in.id))] = in
 	return in, nil
 }
@@ -81,8 +82,11 @@ func (s *sessions) end(id string) {
 // context ends with a request and with the session.
 func (in *session) context(of context.Context) context.Context {
 	ctx, stop := context.WithCancel(of)
-	context.AfterFunc(in.ended, stop)
-	context.AfterFunc(of, stop)
+	forget := context.AfterFunc(in.ended, stop)
+	context.AfterFunc(of, func() {
+		forget() // or the session would know of every request that there was
+		stop()
+	})
 	return ctx
 }
 

@@ -15,12 +15,20 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"k8s.io/utils/clock"
 )
 
 // lists are what one stream may carry, by the name that the page has for it.
-var lists = map[string]string{
-	"jobs": "jobviews", "nodes": "nodeviews", "queues": "queueviews", "domains": "domainviews", "teams": "teamviews",
-	"localqueues": "localqueueviews",
+func lists() map[string]string {
+	return map[string]string{
+		"jobs":        "jobviews",
+		"nodes":       "nodeviews",
+		"queues":      "queueviews",
+		"domains":     "domainviews",
+		"teams":       "teamviews",
+		"localqueues": "localqueueviews",
+	}
 }
 
 const (
@@ -51,7 +59,7 @@ type change struct {
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, in *session) {
 	var names []string
 	for name := range strings.SplitSeq(r.URL.Query().Get("lists"), ",") {
-		if lists[name] == "" {
+		if lists()[name] == "" {
 			refuse(w, http.StatusBadRequest, fmt.Sprintf("lists: %q is none", name))
 			return
 		}
@@ -102,12 +110,13 @@ type sender struct {
 	control *http.ResponseController
 	to      io.Writer
 	packed  *gzip.Writer
+	clock   clock.PassiveClock
 }
 
 // begin sends the head of a stream.
 // https://html.spec.whatwg.org/multipage/server-sent-events.html
-func (*Server) begin(w http.ResponseWriter, r *http.Request) (*sender, error) {
-	out := &sender{control: http.NewResponseController(w), to: w}
+func (s *Server) begin(w http.ResponseWriter, r *http.Request) (*sender, error) {
+	out := &sender{control: http.NewResponseController(w), to: w, clock: s.options.Clock}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
@@ -124,7 +133,10 @@ func (o *sender) send(event string, data any) error {
 	if err != nil {
 		return fmt.Errorf("write an event: %w", err)
 	}
-	if err := o.control.SetWriteDeadline(time.Now().Add(patience)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := o.control.SetWriteDeadline(
+		o.clock.Now().Add(patience),
+	); err != nil &&
+		!errors.Is(err, http.ErrNotSupported) {
 		return fmt.Errorf("write an event: %w", err)
 	}
 	if _, err := fmt.Fprintf(o.to, "event: %s\ndata: %s\n\n", event, text); err != nil {
@@ -145,8 +157,10 @@ func (o *sender) send(event string, data any) error {
 type follower struct {
 	name   string
 	answer http.Handler
-	clock  interface{ After(time.Duration) <-chan time.Time }
-	to     chan<- change
+	clock  interface {
+		After(time.Duration) <-chan time.Time
+	}
+	to chan<- change
 }
 
 // follow tells what is in the list and what changes, until the context ends. A watch that ends is begun anew, with all that
@@ -175,7 +189,7 @@ func (f *follower) watch(ctx context.Context) change {
 	reader, writer := io.Pipe()
 	reply := &reply{header: http.Header{}, body: writer, began: make(chan struct{})}
 	u := url.URL{
-		Path:     "/apis/view.mlbatch.dev/v1alpha1/" + lists[f.name],
+		Path:     "/apis/view.mlbatch.dev/v1alpha1/" + lists()[f.name],
 		RawQuery: "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
@@ -184,7 +198,7 @@ func (f *follower) watch(ctx context.Context) change {
 	}
 	r.Header.Set("Accept", "application/json")
 	go func() {
-		defer writer.Close()
+		defer func() { _ = writer.Close() }() // it never fails
 		defer reply.begin()
 		defer func() {
 			// A handler says by this panic that it cannot go on; net/http knows it, but did not call this one.
@@ -194,7 +208,7 @@ func (f *follower) watch(ctx context.Context) change {
 		}()
 		f.answer.ServeHTTP(reply, r)
 	}()
-	defer reader.Close()
+	defer func() { _ = reader.Close() }() // it never fails
 	select {
 	case <-reply.began:
 	case <-ctx.Done():

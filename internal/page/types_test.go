@@ -39,7 +39,10 @@ func TestTypesOfThePageAreThoseOfTheViews(t *testing.T) {
 		w.queue = w.queue[1:]
 		w.write(next)
 	}
-	got := "// Made of the Go types of views by `go test ./internal/page -update`; do not edit.\n" + strings.Join(w.out, "\n")
+	got := "// Made of the Go types of views by `go test ./internal/page -update`; do not edit.\n" + strings.Join(
+		w.out,
+		"\n",
+	)
 	if *update {
 		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
 			t.Fatal(err)
@@ -107,7 +110,9 @@ func (w *writer) fields(b *strings.Builder, t reflect.Type) {
 				w.fields(b, in)
 			}
 		case f.Type == reflect.TypeFor[metav1.ObjectMeta]():
-			b.WriteString("  metadata: { namespace?: string; name: string; uid?: string; creationTimestamp?: string }\n")
+			b.WriteString(
+				"  metadata: { namespace?: string; name: string; uid?: string; creationTimestamp?: string }\n",
+			)
 		default:
 			optional := ""
 			if strings.Contains(options, "omit") {

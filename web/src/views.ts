@@ -396,6 +396,7 @@ export type Holder = {
   resource?: string
   amount?: string
   leaving?: boolean
+  stopsAt?: string
   promised?: boolean
   endless?: boolean
 }
@@ -420,6 +421,8 @@ export type NodeFacts = {
   inTheWay?: Obstacle[]
   evictionInVain?: boolean
   evictable?: number
+  nearest?: NearestDomain
+  spared?: SparedCount[]
 }
 
 export type FlavorAttempt = {
@@ -459,6 +462,9 @@ export type Advice = {
   pods?: string[]
   workloads?: WorkloadReference[]
   detail?: string[]
+  level?: string
+  instead?: string
+  affinity?: boolean
   at?: string
   preempts?: number
   allowed: boolean
@@ -489,6 +495,19 @@ export type Obstacle = {
   text: string
   taint?: boolean
   nodes: number
+}
+
+export type NearestDomain = {
+  level: string
+  domain: string
+  fit: number
+  usable: number
+}
+
+export type SparedCount = {
+  rule: string
+  own?: boolean
+  workloads: number
 }
 
 export type Contestant = {
