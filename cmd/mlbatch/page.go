@@ -37,6 +37,7 @@ it, and it changes nothing. On a machine elsewhere, ssh -L 7080:127.0.0.1:7080 l
   mlbatch page --kubeconfig ~/.kube/config --as alice --port 7080`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			locate(&conn)
 			cfg, err := conn.Config()
 			if err != nil {
 				return err

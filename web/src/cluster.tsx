@@ -48,7 +48,7 @@ const sums = computed(() => {
 export function Cluster() {
   useTitle('Cluster')
   const s = sums.value, team = param('team')
-  return <main>
+  return <main><h1 class="hidden">Cluster</h1>
     <Unless of={nodes} what="nodes">{() => !nodes.all.value.length ? <Empty title="There are no nodes." /> : <>
       <div class="figures">
         <div><b>{s.gpus.toLocaleString('en')}</b> GPUs on {count(nodes.all.value.length, 'node')}</div>
@@ -57,6 +57,7 @@ export function Cluster() {
         <div class={s.out ? 'bad' : ''}><b>{s.out}</b> out of service</div>
       </div>
       <p class="legend" role="group" aria-label="Teams">{s.teams.map(([t, n]) => <button key={t} aria-pressed={t === team} onClick={() => setParam('team', t === team ? '' : t)}><i class={`team t${hue(t)}`} /> {t} <b>{n}</b></button>)}<span><i class="free" /> free</span><span><i class="out" /> out of service</span></p>
+      <Whole />
       <div class="racks">{racks.value.map(r => <section class="rack" key={[...r.path, r.name].join('/')}>
         <header><h2>{r.name || 'nodes'}</h2>{r.path.length > 0 && <small>{r.path.join(' / ')}</small>}<span class="dim">{r.domain?.wholeNodes !== undefined ? `${r.domain.wholeNodes} of ${r.nodes.length} whole` : count(r.nodes.length, 'node')}</span></header>
         <ul>{r.nodes.map(n => <li key={n.name}><NodeCells n={n} team={team} /></li>)}</ul>
@@ -65,15 +66,26 @@ export function Cluster() {
   </main>
 }
 
+// Where the most is free, at each level that views tell of.
+function Whole() {
+  const by = new Map<string, Domain[]>()
+  for (const { domain: d } of domains.all.value) if (d.wholeNodes !== undefined) by.set(d.level, [...(by.get(d.level) ?? []), d])
+  if (!by.size) return null
+  return <p class="most">{[...by].map(([level, all]) => {
+    const d = all.reduce((a, b) => (b.wholeNodes! > a.wholeNodes! || (b.wholeNodes === a.wholeNodes && (b.free ?? 0) > (a.free ?? 0)) ? b : a))
+    return <span key={level}>Most free in one <code>{level.split('/').at(-1)}</code>: <b>{d.name}</b> with {d.wholeNodes ? count(d.wholeNodes, 'whole node') : 'no whole node'} and {count(d.free ?? 0, 'free GPU')}</span>
+  })}</p>
+}
+
 function NodeCells({ n, team }: { n: Node; team: string }) {
   const cells: { job?: string }[] = []
   for (const [job, k] of Object.entries(n.jobs ?? {})) for (let i = 0; i < k && cells.length < n.gpus; i++) cells.push({ job })
   while (cells.length < n.gpus) cells.push({})
   const takes = n.state === 'Ready' || n.state === 'Warned'
   const jobs = Object.entries(n.jobs ?? {}).map(([j, k]) => `${j}: ${k}`).join('\n')
-  return <a class={`node ${tone(n.state)}`} href={`/nodes/${encodeURIComponent(n.name)}`} title={`${n.name}\n${n.state}${n.why ? ': ' + n.why : ''}\n${n.free ?? '?'} of ${n.gpus} GPUs free${jobs ? '\n' + jobs : ''}`}>
+  return <a class={`node ${tone(n.state)}${takes ? '' : ' broken'}`} href={`/nodes/${encodeURIComponent(n.name)}`} aria-label={`${n.name}: ${n.state}${n.why ? `, ${n.why}` : ''}, ${n.free ?? 'nobody knows how many'} of ${n.gpus} GPUs free`} title={`${n.name}\n${n.state}${n.why ? ': ' + n.why : ''}\n${n.free ?? '?'} of ${n.gpus} GPUs free${jobs ? '\n' + jobs : ''}`}>
     <span class="who">{n.state !== 'Ready' && <State of={n.state}>{''}</State>}{n.name}</span>
-    <span class="cells" role="img" aria-label={`${n.state}, ${n.free ?? 0} of ${n.gpus} GPUs free`}>{cells.map((c, i) => {
+    <span class="cells">{cells.map((c, i) => {
       const t = c.job?.split('/')[0]
       return <i key={i} class={t ? `team t${hue(t)}${team && team !== t ? ' faint' : ''}` : takes ? 'free' : 'out'} />
     })}</span>
@@ -97,7 +109,7 @@ export function NodeScreen({ name }: { name: string }) {
             {n.health.held && <p class="note">It would be out of service, but too many nodes are already.</p>}</Panel>}
           {n.drained && <Panel title="Drained"><p>by <b>{n.drained.by}</b>, <Ago at={n.drained.at} /> ago{n.drained.reason && <>: {n.drained.reason}</>}</p></Panel>}
         </div>
-        <aside><Panel title="Facts"><Facts of={[['GPUs', n.gpus], ['Free', n.free], ['Pods', n.pods], ['Age', <Ago at={n.created} />]]} /></Panel></aside>
+        <aside><Panel title="Facts"><Facts of={[['GPUs', n.gpus], ['Free', n.free], ['Used since', n.gpusUsedSince && <><Ago at={n.gpusUsedSince} /> on average</>], ['Pods', n.pods], ['Age', <Ago at={n.created} />]]} /></Panel></aside>
       </div>
     </>
   }}</Unless></main>

@@ -21,8 +21,8 @@ export function JobScreen({ namespace, kind, name }: { namespace: string; kind: 
   const gone = !row && jobs.known
   return <main class="job">
     <header class={`hero ${tone(state)}`}>
-      <div><h1>{row?.title || name}</h1><p>{row?.kind ?? kind} in <a href={`/jobs?namespace=${encodeURIComponent(namespace)}`}>{namespace}</a>{row?.title && <> · <code>{name}</code></>}</p></div>
-      <div class="big"><State of={state} /><small>{gone ? 'it is gone' : row?.since && <>for <Ago at={row.since} /></>}</small></div>
+      <div><h1>{row?.title || name}</h1><p>{row?.kind ?? kind} in <a href={`/jobs?namespace=${encodeURIComponent(namespace)}`}>{namespace}</a>{row?.title && row.title !== name && <> · <code>{name}</code></>}</p></div>
+      <div class="big"><State of={state} /><small>{gone ? 'it is gone' : row?.since && <>for <Ago at={row.since} /></>}{state === 'Waiting' && row?.position && <> · #{row.position} in the line</>}{row?.start?.p50 && state === 'Waiting' && <> · starts about {soon(row.start.p50, now.value)}{row.start.p90 && <> – {soon(row.start.p90, now.value)}</>}</>}</small></div>
     </header>
     <div class="columns">
       <div>
@@ -33,6 +33,11 @@ export function JobScreen({ namespace, kind, name }: { namespace: string; kind: 
               <ul>{w.is.explanation.advice?.map((s, i) => <li key={i}>{s}</li>)}</ul></div>}
           </div> : <p class="lead">{row?.message || is?.message || '…'}</p>}
         </Panel>
+        {is?.eviction && <Panel title="Why it was stopped" aside={<span class="dim"><Ago at={is.eviction.at} /> ago</span>}>
+          <p class="lead">{is.eviction.message || is.eviction.cause || is.eviction.reason}</p>
+          {is.eviction.rule && <p>{is.eviction.rule}</p>}
+          <p class="fine">It had run {span(is.eviction.ranSeconds * 1000)}{is.eviction.gpuHours > 0 && <>, which were {is.eviction.gpuHours.toFixed(1)} GPU hours</>}.</p>
+        </Panel>}
         {is?.failure && <Panel title="What failed first">
           <p>{is.failure.why}</p>
           <Facts of={[['Pod', <code>{is.failure.pod}</code>], ['Node', is.failure.node], ['Rank', is.failure.rank], ['Exit code', is.failure.exitCode], ['At', when(is.failure.at)]]} />
@@ -61,7 +66,7 @@ export function JobScreen({ namespace, kind, name }: { namespace: string; kind: 
           ['Avoids', is?.retries?.avoidedNodes?.join(', ')],
         ]} /></Panel>
         {is?.timeline && <Panel title="What happened"><ol class="timeline">{is.timeline.map((m, i) => <li key={i}>
-          <time dateTime={m.at} title={when(m.at)}>{soon(m.at, now.value)}</time><div><b>{m.step}</b> {m.text !== m.step && <span>{m.text}</span>}{m.seconds !== undefined && <small> after {span(m.seconds * 1000)}</small>}</div></li>)}</ol></Panel>}
+          <time dateTime={m.at} title={when(m.at)}>{soon(m.at, now.value)}</time><div>{m.text.charAt(0).toUpperCase() + m.text.slice(1)}{m.seconds !== undefined && <small> after {span(m.seconds * 1000)}</small>}</div></li>)}</ol></Panel>}
       </aside>
     </div>
   </main>

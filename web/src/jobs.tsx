@@ -1,6 +1,6 @@
 // All jobs: the columns of `mlbatch ps`.
 import { computed } from '@preact/signals'
-import { count, soon } from './format'
+import { count, soon, span } from './format'
 import { go, jobAddress, param, setParam } from './router'
 import { jobs, now } from './store'
 import { Ago, Empty, sorted, State, Table, Unless, useTitle, type Column } from './ui'
@@ -17,27 +17,39 @@ const place = (j: Job) => {
     return <>{j.position ? `#${j.position}` : ''}{j.position && start ? ' · ' : ''}{start}</>
   }
   if (j.trouble) return <span class="bad">{j.trouble}</span>
+  if (j.nodes?.length) return <span class="dim" title={j.nodes.join(', ')}>{j.nodes[0]}{j.nodes.length > 1 && ` and ${j.nodes.length - 1} more`}</span>
   return <span class="dim" title={j.message}>{j.reason}</span>
 }
+
+const ended = (j: Job) => j.state === 'Succeeded' || j.state === 'Failed'
 
 export const columns: Column<JobView>[] = [
   { name: 'Job', width: 'minmax(14rem, 2.2fr)', class: 'name', by: v => `${v.job.namespace}/${v.job.name}`, cell: ({ job: j }) => <><b>{j.title || j.name}</b><small>{j.namespace} · {j.kind}</small></> },
   { name: 'State', width: '8.5rem', by: v => order.indexOf(v.job.state), cell: ({ job: j }) => <State of={j.state} /> },
-  { name: 'Start or reason', width: 'minmax(9rem, 1.4fr)', by: v => v.job.position ?? (v.job.start?.p50 ? Date.parse(v.job.start.p50) : 1e15), cell: v => place(v.job) },
+  { name: 'Start, nodes or trouble', width: 'minmax(9rem, 1.4fr)', by: v => v.job.position ?? (v.job.start?.p50 ? Date.parse(v.job.start.p50) : 1e15), cell: v => place(v.job) },
   { name: 'GPUs', width: '4.5rem', class: 'n', by: v => v.job.gpus, cell: ({ job: j }) => j.gpus || Object.values(j.slices ?? {}).reduce((a, b) => a + b, 0) || '–' },
   { name: 'Pods', width: '5.5rem', class: 'n', by: v => v.job.pods, cell: ({ job: j }) => <>{j.running}<span class="dim">/{j.pods}</span></> },
   { name: 'Queue', width: 'minmax(7rem, 1fr)', class: 'wide', by: v => v.job.clusterQueue ?? v.job.queue ?? '', cell: ({ job: j }) => j.clusterQueue ?? j.targetClusterQueue ?? j.queue },
   { name: 'User', width: 'minmax(6rem, .8fr)', class: 'wide', by: v => v.job.user ?? '', cell: ({ job: j }) => j.user || <span class="none">–</span> },
   { name: 'Priority', width: '5rem', class: 'n wide', by: v => v.job.priority ?? 0, cell: ({ job: j }) => j.priority ?? '' },
+  { name: 'Evicted', width: '4.5rem', class: 'n wide', by: v => -(v.job.evictions ?? 0), cell: ({ job: j }) => j.evictions ? <span title={j.evictedBy}>{j.evictions}×</span> : '' },
+  { name: 'Ran', width: '5rem', class: 'n wide', by: v => (v.job.started ? -Date.parse(v.job.started) : 0), cell: ({ job: j }) => (!j.started ? '' : ended(j) ? j.since && span(Date.parse(j.since) - Date.parse(j.started)) : <Ago at={j.started} />) },
   { name: 'Age', width: '5rem', class: 'n', by: v => -Date.parse(v.job.created), cell: ({ job: j }) => <Ago at={j.created} /> },
 ]
 
-const indexed = computed(() => jobs.all.value.map(v => ({ v, text: text(v.job) })))
+// A view that did not change is the same object, and its words are known.
+const words = new WeakMap<JobView, string>()
+const wordsOf = (v: JobView) => {
+  let is = words.get(v)
+  if (is === undefined) words.set(v, (is = text(v.job)))
+  return is
+}
 
 const found = computed(() => {
-  const words = param('q').toLowerCase().split(/\s+/).filter(Boolean)
+  const asked = param('q').toLowerCase().split(/\s+/).filter(Boolean)
   const namespace = param('namespace')
-  return indexed.value.filter(x => (!namespace || x.v.job.namespace === namespace) && words.every(w => x.text.includes(w))).map(x => x.v)
+  if (!asked.length && !namespace) return jobs.all.value
+  return jobs.all.value.filter(v => (!namespace || v.job.namespace === namespace) && asked.every(w => wordsOf(v).includes(w)))
 })
 
 const byState = computed(() => {
@@ -58,7 +70,7 @@ export function Jobs() {
   useTitle('Jobs')
   const states = param('state').split(',').filter(Boolean)
   const toggle = (s: string) => setParam('state', (states.includes(s) ? states.filter(x => x !== s) : [...states, s]).join(','))
-  return <main class="fill">
+  return <main class="fill"><h1 class="hidden">Jobs</h1>
     <div class="tools">
       <label class="search"><span class="hidden">Search jobs</span>
         <input type="search" id="search" placeholder="Search name, user, queue, node   /" value={param('q')} onInput={e => setParam('q', e.currentTarget.value)} />

@@ -1,13 +1,14 @@
 // The page: who looks, the bar at the top, and the screen that the address names.
 import { render } from 'preact'
-import { useEffect } from 'preact/hooks'
-import { useSignal } from '@preact/signals'
+import { useEffect, useRef } from 'preact/hooks'
+import { signal, useSignal } from '@preact/signals'
 import { span } from './format'
 import { at, go, path } from './router'
 import { Cluster, NodeScreen } from './cluster'
 import { JobScreen } from './job'
 import { Jobs } from './jobs'
 import { Queues } from './queues'
+import { Timeline } from './timeline'
 import { link, logIn, logOut, now, session, viewer } from './store'
 import { Empty } from './ui'
 
@@ -15,6 +16,7 @@ function Screen() {
   const [first = 'jobs', ...rest] = path.value
   switch (first) {
     case 'jobs': return rest.length === 3 ? <JobScreen key={rest.join('/')} namespace={rest[0]!} kind={rest[1]!} name={rest[2]!} /> : <Jobs />
+    case 'timeline': return <Timeline />
     case 'queues': return <Queues />
     case 'nodes': return rest[0] ? <NodeScreen name={rest[0]} /> : <Cluster />
   }
@@ -28,7 +30,7 @@ function Link() {
   return <span class="live bad" role="status"><span class="mark" aria-hidden="true">■</span> as of {span(now.value - l.since)} ago</span>
 }
 
-const screens = [['jobs', 'Jobs'], ['queues', 'Queues'], ['nodes', 'Cluster']] as const
+const screens = [['jobs', 'Jobs', 'j'], ['nodes', 'Cluster', 'c'], ['queues', 'Queues', 'q'], ['timeline', 'Timeline', 't']] as const
 
 function Page() {
   const who = viewer.value
@@ -39,14 +41,30 @@ function Page() {
     <a class="hidden skip" href="#main">Skip to what is shown</a>
     <header class="top">
       <a class="brand" href="/jobs"><svg viewBox="0 0 16 16" width="18" height="18" aria-hidden="true"><path class="c1" d="M1 1h6v6H1zM9 9h6v6H9z" /><path class="c2" d="M9 1h6v6H9z" /><path class="c3" d="M1 9h6v6H1z" /></svg> mlbatch</a>
-      <nav aria-label="Screens">{screens.map(([to, word]) => <a key={to} href={'/' + to} aria-current={first === to ? 'page' : undefined}>{word}</a>)}</nav>
+      <nav aria-label="Screens">{screens.map(([to, word, key]) => <a key={to} href={'/' + to} aria-current={first === to ? 'page' : undefined} aria-keyshortcuts={key}>{word}</a>)}</nav>
       <Link />
       <button class="quiet" onClick={turn} title="Light or dark" aria-label="Light or dark">◐</button>
+      <button class="quiet" onClick={() => (help.value = true)} title="Keys (?)" aria-label="Keys" aria-keyshortcuts="?">?</button>
       <span class="who" title={who.cluster}>{who.name}</span>
       <button class="quiet" onClick={() => void logOut()}>Log out</button>
     </header>
     <div id="main"><Screen /></div>
+    <Help />
   </>
+}
+
+const help = signal(false)
+
+function Help() {
+  const box = useRef<HTMLDialogElement>(null)
+  useEffect(() => { if (help.value) box.current?.showModal() }, [help.value])
+  return <dialog ref={box} aria-label="Keys" onClose={() => (help.value = false)} onClick={e => { if (e.target === box.current) box.current?.close() }}>
+    <h2>Keys</h2>
+    <dl class="facts">{screens.map(([, word, key]) => <div key={key}><dt><kbd>{key}</kbd></dt><dd>{word}</dd></div>)}
+      <div><dt><kbd>/</kbd></dt><dd>search jobs; Esc leaves the search</dd></div><div><dt><kbd>?</kbd></dt><dd>these keys</dd></div></dl>
+    <p class="fine">You see what {viewer.value?.name} may see in {viewer.value?.cluster}. <a href="/licenses.txt" target="_blank" rel="noreferrer">Licences</a></p>
+    <form method="dialog"><button>Close</button></form>
+  </dialog>
 }
 
 function LogIn() {
@@ -83,8 +101,9 @@ addEventListener('keydown', e => {
     if (path.value[0] !== 'jobs' || path.value.length > 1) go('/jobs')
     requestAnimationFrame(() => document.getElementById('search')?.focus())
   }
-  const to = { j: '/jobs', q: '/queues', c: '/nodes' }[e.key]
-  if (to) go(to)
+  const to = screens.find(([, , key]) => key === e.key)?.[0]
+  if (to) go('/' + to)
+  if (e.key === '?') help.value = true
 })
 
 function App() {

@@ -40,10 +40,10 @@ export function Queues() {
   const resource = param('resource') || resources.value[0] || ''
   const chosen = param('queue')
   const missing = [...roots.value.keys()].filter(k => k.startsWith('?'))
-  return <main>
+  return <main><h1 class="hidden">Queues</h1>
     <Unless of={queues} what="queues">{() => !queues.all.value.length ? <Empty title="There are no queues yet."><p class="fine"><code>mlbatch team create blue --gpus 32</code> makes one.</p></Empty> : <div class="columns">
       <Panel title="Quota" aside={<label class="inline">of <select value={resource} onChange={e => setParam('resource', e.currentTarget.value)}>{resources.value.map(r => <option key={r}>{r}</option>)}</select></label>}>
-        <p class="legend"><i class="go" /> used of its own <i class="wait" /> borrowed <i class="lent" /> lent to others <i class="free" /> free</p>
+        <p class="legend"><span><i class="go" /> used of its own</span><span><i class="wait" /> borrowed</span><span><i class="lent" /> lent to others</span><span><i class="free" /> free</span></p>
         <ul class="tree">
           {(roots.value.get('') ?? []).map(q => <Branch key={q.kind + q.name} q={q} resource={resource} chosen={chosen} />)}
           {missing.map(m => <li key={m}><div class="branch"><b>{m.slice(1)}</b><small>cohort without an object</small></div><ul>{roots.value.get(m)!.map(q => <Branch key={q.name} q={q} resource={resource} chosen={chosen} />)}</ul></li>)}

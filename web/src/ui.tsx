@@ -43,13 +43,14 @@ export type Column<T> = {
   name: string
   class?: string
   width: string
+  head?: ComponentChildren
   cell: (row: T) => ComponentChildren
   by?: (row: T) => number | string
 }
 
 // Table of any length: only the rows in sight are in the document.
-export function Table<T>({ label, columns, rows, id, href, sort, onSort }: {
-  label: string; columns: Column<T>[]; rows: T[]; id: (row: T) => string; href?: (row: T) => string
+export function Table<T>({ label, columns, rows, id, href, sort, onSort, class: more = '' }: {
+  class?: string; label: string; columns: Column<T>[]; rows: T[]; id: (row: T) => string; href?: (row: T) => string
   sort: string; onSort: (name: string) => void
 }) {
   const box = useRef<HTMLDivElement>(null)
@@ -68,11 +69,11 @@ export function Table<T>({ label, columns, rows, id, href, sort, onSort }: {
   const [by, down] = sort.startsWith('-') ? [sort.slice(1), true] : [sort, false]
   const grid = { gridTemplateColumns: columns.map(c => c.width).join(' ') }
   const seen = v.current.getVirtualItems()
-  return <div class="table" role="table" aria-label={label} aria-rowcount={rows.length + 1} aria-colcount={columns.length}>
-    <div class="scroll" ref={box} tabIndex={0} role="presentation">
+  return <div class={`table ${more}`}>
+    <div class="scroll" ref={box} tabIndex={0} role="table" aria-label={label} aria-rowcount={rows.length + 1} aria-colcount={columns.length}>
       <div class="row head" role="row" style={grid} aria-rowindex={1}>
-        {columns.map(c => <div key={c.name} role="columnheader" class={c.class} aria-sort={by !== c.name ? 'none' : down ? 'descending' : 'ascending'}>
-          {c.by ? <button onClick={() => onSort(by === c.name && !down ? '-' + c.name : c.name)}>{c.name}{by === c.name && <span aria-hidden="true">{down ? ' ↓' : ' ↑'}</span>}</button> : c.name}
+        {columns.map(c => <div key={c.name} role="columnheader" class={c.class} aria-sort={!c.by ? undefined : by !== c.name ? 'none' : down ? 'descending' : 'ascending'}>
+          {c.by ? <button onClick={() => onSort(by === c.name && !down ? '-' + c.name : c.name)}>{c.name}{by === c.name && <span aria-hidden="true">{down ? ' ↓' : ' ↑'}</span>}</button> : c.head ? <><span class="hidden">{c.name}</span>{c.head}</> : c.name}
         </div>)}
       </div>
       <div class="rows" role="rowgroup" style={{ height: `${v.current.getTotalSize()}px` }}>
