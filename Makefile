@@ -71,6 +71,10 @@ verify-gen: ## fail if generated files are not current (and bring them up to dat
 web: ## build the page from web/ (needs Node.js; what is built is committed)
 	@.ci/web
 
+.PHONY: web-test
+web-test: web ## every screen of the page in Chromium, with axe (needs Node.js and chromium)
+	@MLBATCH_BROWSER=1 $(GO) test -vet off -count 1 -v -timeout 20m -run '^TestThePageInABrowser$$' ./internal/page
+
 .PHONY: bench
 bench: build ## engine benchmarks, then end-to-end figures (BENCH=regexp chooses)
 	@$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./internal/engine/...

@@ -15,6 +15,7 @@ const fact = what => console.log('fact ' + what)
 const browser = await chromium.launch({ executablePath: program, args: ['--no-sandbox'] })
 const context = await browser.newContext({ viewport: { width: 1400, height: 860 }, colorScheme: 'light', timezoneId: 'UTC', locale: 'en-GB' })
 const page = await context.newPage()
+page.setDefaultTimeout(60_000)
 let quiet = false // while the server is away
 page.on('console', m => { if (m.type() === 'error' && !quiet) wrong(`console: ${m.text()}`) })
 page.on('pageerror', e => wrong(`error: ${e}`))
@@ -48,7 +49,7 @@ for (const [look, width] of [['light', 1400], ['dark', 1400], ['dark', 400]]) {
   await page.setViewportSize({ width, height: 860 })
   for (const [name, at, there] of screens) {
     await page.goto(new URL(at, url).href)
-    await page.waitForSelector(there, { timeout: 15000 }).catch(() => wrong(`${name}: there is no ${there}`))
+    await page.waitForSelector(there).catch(() => wrong(`${name}: there is no ${there}`))
     await page.waitForFunction(() => !document.querySelector('.loading'))
     await judge(`${name}, ${look}, ${width} wide`)
     const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
@@ -90,16 +91,26 @@ for (let i = 0; i < changes; i++) { await ask('change ' + i); await page.waitFor
 const each = (await script() - before - idle) / changes
 fact(`one change takes ${each.toFixed(1)} ms of script`)
 if (each > 50) wrong(`one change of a job takes ${each.toFixed(1)} ms`)
-await page.getByText(`change-${changes - 1}`).waitFor({ timeout: 10000 }).catch(() => wrong('a change is not shown'))
+await page.getByText(`change-${changes - 1}`).waitFor().catch(() => wrong('a change is not shown'))
+
+await ask('tenant')
+for (const [name, at, there] of [['cluster of a tenant', '/nodes', '.rack'], ['queues of a tenant', '/queues', '.branch']]) {
+  await page.goto(new URL(at, url).href)
+  await page.waitForSelector(there).catch(() => wrong(`${name}: there is no ${there}`))
+  await judge(name)
+}
+await page.goto(new URL('/jobs', url).href)
+await page.waitForSelector('.rows .row')
 
 quiet = true
 await ask('down')
 await page.waitForSelector('.live.bad').catch(() => wrong('nothing says that nothing is heard'))
 if (!await page.locator('.rows .row').count()) wrong('what was shown is gone while nothing is heard')
 await ask('up')
-await page.waitForSelector('.live.go', { timeout: 20000 }).catch(() => wrong('the page does not come back'))
+await page.waitForSelector('.live.go').catch(() => wrong('the page does not come back'))
 await ask('other')
-await page.waitForSelector('.login', { timeout: 30000 }).catch(() => wrong('a server that does not know the session is not told apart'))
+await page.waitForSelector('.login').catch(() => wrong('a server that does not know the session is not told apart'))
 quiet = false
 await judge('log in')
 await browser.close()
+process.stdin.destroy() // nothing more is asked

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,6 +32,7 @@ const jobsInBrowser = 10_000
 type town struct {
 	now     time.Time
 	changes chan string
+	tenant  atomic.Bool // whoever asks may see neither nodes nor ClusterQueues
 }
 
 func (c *town) jobs() []any {
@@ -135,6 +137,11 @@ func (c *town) list(path string) []any {
 		return c.nodes()
 	case strings.HasSuffix(path, "/queueviews"):
 		return c.queues()
+	case strings.HasSuffix(path, "/localqueueviews"):
+		return []any{view.ServedLocalQueue(&view.Queue{
+			Kind: "LocalQueue", Namespace: "blue", Name: "default", Parent: "blue-queue", Running: 1, Waiting: 1, State: "active",
+			Shares: []view.Share{{Flavor: "default", Resource: "nvidia.com/gpu", Nominal: "8", Used: "16"}},
+		})}
 	case strings.HasSuffix(path, "/domainviews"):
 		return []any{view.ServedDomain(&view.Domain{
 			Level: "example.com/rack", Name: "rack-0", Path: []string{"block-0"}, Nodes: 4, Ready: 3, GPUs: 24,
@@ -154,6 +161,9 @@ func (c *town) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	switch path := r.URL.Path; {
+	case c.tenant.Load() && (strings.HasSuffix(path, "/nodeviews") || strings.HasSuffix(path, "/queueviews")):
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `{"message":"alice may not list it"}`)
 	case r.URL.Query().Get("watch") != "":
 		for _, o := range c.list(path) {
 			send("ADDED", o)
@@ -197,20 +207,23 @@ func (c *town) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestThePageInABrowser looks at every screen in Chromium, light, dark and on a phone: nothing that the browser or axe
+// TestThePageInABrowser looks, where MLBATCH_BROWSER asks for it, at every screen in Chromium, light, dark and on a phone: nothing that the browser or axe
 // complains of; keys, addresses and the way back; 10,000 jobs; a server that goes away and comes back. What is looked at
 // is in web/check.mjs. MLBATCH_PAGE_PICTURES names a folder for pictures of all screens.
 func TestThePageInABrowser(t *testing.T) {
+	if os.Getenv("MLBATCH_BROWSER") == "" {
+		t.Skip("not looked at in a browser: that is asked for by MLBATCH_BROWSER=1, as make web-test does")
+	}
 	if _, err := os.Stat("../../web/node_modules/playwright-core"); err != nil {
-		t.Skip("not looked at: web/node_modules has no playwright-core (make web installs it)")
+		t.Fatal("web/node_modules has no playwright-core (make web installs it)")
 	}
 	node, err := exec.LookPath("node")
 	if err != nil {
-		t.Skip("not looked at: there is no Node.js")
+		t.Fatal("there is no Node.js")
 	}
 	chromium, err := exec.LookPath("chromium")
 	if err != nil {
-		t.Skip("not looked at: there is no chromium")
+		t.Fatal("there is no chromium")
 	}
 	c := &town{now: time.Now(), changes: make(chan string)}
 	once := NewOnce(time.Now())
@@ -274,6 +287,8 @@ func TestThePageInABrowser(t *testing.T) {
 			switch asked, n, _ := strings.Cut(rest, " "); asked {
 			case "change":
 				c.changes <- "change-" + n
+			case "tenant":
+				c.tenant.Store(true)
 			case "down":
 				stop()
 			case "up":

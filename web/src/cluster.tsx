@@ -3,7 +3,7 @@ import { computed } from '@preact/signals'
 import { count } from './format'
 import { param, setParam } from './router'
 import { domains, nodes } from './store'
-import { Ago, Empty, Facts, Panel, State, tone, Unless, useTitle } from './ui'
+import { Ago, Bar, Empty, Facts, Panel, State, tone, Unless, useTitle } from './ui'
 import type { Domain, Node } from './views'
 
 // Colour of a team: one of eight that differ for the colour-blind, the same as long as the name is.
@@ -48,6 +48,7 @@ const sums = computed(() => {
 export function Cluster() {
   useTitle('Cluster')
   const s = sums.value, team = param('team')
+  if (nodes.refused.value && domains.all.value.length) return <Sums />
   return <main><h1 class="hidden">Cluster</h1>
     <Unless of={nodes} what="nodes">{() => !nodes.all.value.length ? <Empty title="There are no nodes." /> : <>
       <div class="figures">
@@ -63,6 +64,18 @@ export function Cluster() {
         <ul>{r.nodes.map(n => <li key={n.name}><NodeCells n={n} team={team} /></li>)}</ul>
       </section>)}</div>
     </>}</Unless>
+  </main>
+}
+
+// Sums of racks and other domains, for whoever may not see nodes.
+function Sums() {
+  return <main><h1 class="hidden">Cluster</h1>
+    <p class="most"><span>You may not see nodes. This is free in each domain of them:</span></p>
+    <div class="racks">{domains.all.value.map(({ metadata, domain: d }) => <section class="rack" key={metadata.name}>
+      <header><h2>{d.name}</h2><small>{[...(d.path ?? []), d.level.split('/').at(-1)].join(' / ')}</small></header>
+      <Bar label={`GPUs of ${d.name}`} whole={d.gpus} parts={[{ n: d.gpus - (d.free ?? 0), tone: 'go', word: 'in use' }]} />
+      <p class="fine">{d.free ?? '?'} of {count(d.gpus, 'GPU')} free{d.wholeNodes !== undefined && <>, {count(d.wholeNodes, 'whole node')}</>}; {d.ready} of {count(d.nodes, 'node')} ready</p>
+    </section>)}</div>
   </main>
 }
 

@@ -2,7 +2,7 @@
 import { computed } from '@preact/signals'
 import { amount, count, soon } from './format'
 import { jobAddress, param, setParam } from './router'
-import { jobs, now, queues } from './store'
+import { jobs, localQueues, now, queues } from './store'
 import { Ago, Bar, Empty, Panel, State, Unless, useTitle } from './ui'
 import type { Queue } from './views'
 
@@ -40,6 +40,7 @@ export function Queues() {
   const resource = param('resource') || resources.value[0] || ''
   const chosen = param('queue')
   const missing = [...roots.value.keys()].filter(k => k.startsWith('?'))
+  if (queues.refused.value && localQueues.all.value.length) return <Own />
   return <main><h1 class="hidden">Queues</h1>
     <Unless of={queues} what="queues">{() => !queues.all.value.length ? <Empty title="There are no queues yet."><p class="fine"><code>mlbatch team create blue --gpus 32</code> makes one.</p></Empty> : <div class="columns">
       <Panel title="Quota" aside={<label class="inline">of <select value={resource} onChange={e => setParam('resource', e.currentTarget.value)}>{resources.value.map(r => <option key={r}>{r}</option>)}</select></label>}>
@@ -52,6 +53,27 @@ export function Queues() {
       <Line queue={chosen} />
     </div>}</Unless>
   </main>
+}
+
+// Own are the LocalQueues of whoever may not see ClusterQueues: what their jobs use, of the quota behind them.
+function Own() {
+  const all = localQueues.all.value.map(v => v.queue).sort((a, b) => (a.namespace! + '/' + a.name < b.namespace! + '/' + b.name ? -1 : 1))
+  const main = all.flatMap(q => q.resources ?? []).find(s => s.resource.includes('gpu'))?.resource ?? all[0]?.resources?.[0]?.resource ?? ''
+  return <main><h1 class="hidden">Queues</h1><div class="columns">
+    <Panel title="Your queues" aside={<span class="dim">{main}</span>}>
+      <ul class="tree">{all.map(q => {
+        const s = sum(q, main)
+        return <li key={q.namespace + '/' + q.name}><div class="branch">
+          <b title={q.parent}>{q.namespace}/{q.name}</b>
+          <small>{q.state && q.state !== 'active' && <State of="Held">{q.state}</State>}</small>
+          <Bar label={`${main} of ${q.namespace}/${q.name}`} whole={Math.max(s.nominal, s.used)} parts={[{ n: Math.min(s.used, s.nominal), tone: 'go', word: 'used' }, { n: Math.max(0, s.used - s.nominal), tone: 'wait', word: 'borrowed' }]} />
+          <span class="n amount">{s.used}{s.nominal > 0 && <span class="dim"> / {s.nominal}</span>}</span>
+          <span class="n dim">{q.running} run{q.waiting ? <>, <b>{q.waiting} wait</b></> : ''}</span>
+        </div></li>
+      })}</ul>
+    </Panel>
+    <Line queue="" />
+  </div></main>
 }
 
 function Branch({ q, resource, chosen }: { q: Queue; resource: string; chosen: string }) {
