@@ -139,8 +139,14 @@ func (c *town) list(path string) []any {
 		return c.queues()
 	case strings.HasSuffix(path, "/localqueueviews"):
 		return []any{view.ServedLocalQueue(&view.Queue{
-			Kind: "LocalQueue", Namespace: "blue", Name: "default", Parent: "blue-queue", Running: 1, Waiting: 1, State: "active",
-			Shares: []view.Share{{Flavor: "default", Resource: "nvidia.com/gpu", Nominal: "8", Used: "16"}},
+			Kind:      "LocalQueue",
+			Namespace: "blue",
+			Name:      "default",
+			Parent:    "blue-queue",
+			Running:   1,
+			Waiting:   1,
+			State:     "active",
+			Shares:    []view.Share{{Flavor: "default", Resource: "nvidia.com/gpu", Nominal: "8", Used: "16"}},
 		})}
 	case strings.HasSuffix(path, "/domainviews"):
 		return []any{view.ServedDomain(&view.Domain{
@@ -184,14 +190,14 @@ func (c *town) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	case strings.HasSuffix(path, "/explanation"):
-		_ = json.NewEncoder(w).Encode(why.JobExplanation{Explanation: why.Explanation{
+		write(w, http.StatusOK, why.JobExplanation{Explanation: why.Explanation{
 			Object:    "Job blue/waits",
 			State:     view.Waiting,
 			Sentences: []string{"Job blue/waits has waited an hour.", "No node is free."},
 			Advice:    []string{"wait for the end of Job blue/runs"},
 		}})
 	case strings.HasSuffix(path, "/details"):
-		_ = json.NewEncoder(w).Encode(why.JobDetails{Details: why.Details{
+		write(w, http.StatusOK, why.JobDetails{Details: why.Details{
 			Namespace: "blue",
 			Kind:      "Job",
 			Name:      "runs",
