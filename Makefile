@@ -65,6 +65,15 @@ gen: ## write deepcopy functions and CRDs from the Go types in api/
 .PHONY: verify-gen
 verify-gen: ## fail if generated files are not current (and bring them up to date)
 	@GO='$(GO)' .ci/gen --verify
+	@.ci/web --verify
+
+.PHONY: web
+web: ## build the page from web/ (needs Node.js; what is built is committed)
+	@.ci/web
+
+.PHONY: web-test
+web-test: web ## every screen of the page in Chromium, with axe (needs Node.js and chromium)
+	@MLBATCH_BROWSER=1 $(GO) test -vet off -count 1 -v -timeout 20m -run '^TestThePageInABrowser$$' ./internal/page
 
 .PHONY: bench
 bench: build ## engine benchmarks, then end-to-end figures (BENCH=regexp chooses)

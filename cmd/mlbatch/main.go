@@ -53,6 +53,7 @@ func groups() []group {
 				newNodesCommand,
 				newTopologyCommand,
 				newTopCommand,
+				newPageCommand,
 				newCapacityCommand,
 				newHistCommand,
 				newEventsCommand,

@@ -451,6 +451,7 @@ func nextSteps(cfg local.Config) string {
 		"team list" + at,
 		"run" + at + " -n blue --as alice --image busybox --gpus 8 -- sleep 20",
 		"ps" + at + " -A",
+		"page" + at,
 	}
 	switch {
 	case cfg.Parts == local.Bare:

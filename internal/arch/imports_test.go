@@ -332,6 +332,11 @@ var outerLadder = []layer{
 		why:   "the command line shows what the API says",
 	},
 	{
+		dir: "internal/page", may: none,
+		never: []string{"k8s.io/kubernetes", "k8s.io/client-go/informers", "sigs.k8s.io/controller-runtime"},
+		why:   "the page hands on what the API server says to whoever asks: it knows no view, and derives nothing",
+	},
+	{
 		dir:     "internal/strict",
 		may:     none,
 		outside: []string{"go.yaml.in/yaml/v3", "k8s.io/apimachinery/pkg/util/validation/field"},

@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -50,8 +51,9 @@ func TestNothingIsFetchedUnpinned(t *testing.T) {
 	if err != nil || len(scripts) < 5 {
 		t.Fatalf("%d scripts: %v", len(scripts), err)
 	}
+	// npm ci takes what web/package-lock.json has hashes of, and fails at anything else.
 	fetches := regexp.MustCompile(
-		`\b(curl|wget|git clone|git fetch|apt-get|npm|npx|pip3?|docker|podman|go install|go get)\b|@(latest|main|master|v[0-9])`,
+		`\b(curl|wget|git clone|git fetch|apt-get|npm (add|exec|i|install|run|x)|npx|pip3?|docker|podman|go install|go get)\b|@(latest|main|master|v[0-9])`,
 	)
 	for _, file := range append(scripts, filepath.Join(root, "Makefile"), filepath.Join(root, "docs", "pictures", "up.sh")) {
 		data, err := os.ReadFile(file)
@@ -62,6 +64,36 @@ func TestNothingIsFetchedUnpinned(t *testing.T) {
 			if code, _, _ := strings.Cut(line, "#"); fetches.MatchString(code) {
 				t.Errorf("%s:%d fetches what no list of hashes is about: %s", file, n+1, strings.TrimSpace(line))
 			}
+		}
+	}
+}
+
+// The packages that the page is built of have exact versions and hashes, too.
+func TestPackagesOfThePageArePinned(t *testing.T) {
+	var asked struct{ Dependencies, DevDependencies map[string]string }
+	if err := json.Unmarshal([]byte(read(t, root, "web", "package.json")), &asked); err != nil {
+		t.Fatal(err)
+	}
+	exact := regexp.MustCompile(`^\d+\.\d+\.\d+$`)
+	for _, all := range []map[string]string{asked.Dependencies, asked.DevDependencies} {
+		if len(all) == 0 {
+			t.Error("web/package.json has no packages: nothing was looked at")
+		}
+		for name, version := range all {
+			if !exact.MatchString(version) {
+				t.Errorf("web/package.json: %s %s is no exact version", name, version)
+			}
+		}
+	}
+	var lock struct {
+		Packages map[string]struct{ Integrity string }
+	}
+	if err := json.Unmarshal([]byte(read(t, root, "web", "package-lock.json")), &lock); err != nil {
+		t.Fatal(err)
+	}
+	for name, is := range lock.Packages {
+		if name != "" && !strings.HasPrefix(is.Integrity, "sha512-") {
+			t.Errorf("web/package-lock.json: %s has no hash", name)
 		}
 	}
 }

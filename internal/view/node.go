@@ -130,7 +130,8 @@ type Node struct {
 	Pods    *int             `json:"pods,omitempty"`
 	Jobs    map[string]int64 `json:"jobs,omitempty"`
 	Created time.Time        `json:"created"`
-	// Domain is where it is, by the levels of a topology, widest first; only where that was asked for.
+	// Domain is where it is, by the levels of a topology, widest first: of the Topology, if there is one alone, and else
+	// those that the labels of nodes tell. Commands say it only where that was asked for.
 	Domain []string `json:"domain,omitempty"`
 	// Drained is who took it out of service with mlbatch drain, nil if nobody did.
 	Drained *Drain `json:"drained,omitempty"`

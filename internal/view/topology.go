@@ -190,8 +190,8 @@ func OddTopology(nodes []corev1.Node, levels []string) []string {
 	return out
 }
 
-// InDomains notes where nodes are by the levels of a topology, and sorts them by that, those without at the end.
-func InDomains(all []Node, nodes []corev1.Node, levels []string) {
+// NoteDomains notes where nodes are by the levels of a topology, widest first, as far as their labels tell.
+func NoteDomains(all []Node, nodes []corev1.Node, levels []string) {
 	labels := map[string]map[string]string{}
 	for i := range nodes {
 		labels[nodes[i].Name] = nodes[i].Labels
@@ -205,6 +205,11 @@ func InDomains(all []Node, nodes []corev1.Node, levels []string) {
 			all[i].Domain = append(all[i].Domain, value)
 		}
 	}
+}
+
+// InDomains notes where nodes are by the levels of a topology, and sorts them by that, those without at the end.
+func InDomains(all []Node, nodes []corev1.Node, levels []string) {
+	NoteDomains(all, nodes, levels)
 	slices.SortFunc(all, func(a, b Node) int {
 		for i := range min(len(a.Domain), len(b.Domain)) {
 			if c := core.CompareNames(a.Domain[i], b.Domain[i]); c != 0 {

@@ -233,6 +233,15 @@ func stages() map[string]staged {
 			why:   "it goes on until it is interrupted",
 			until: "node-0",
 		},
+		"mlbatch page": {
+			why:   "it goes on until it is interrupted",
+			until: "/#token=",
+		},
+		"mlbatch page --kubeconfig ~/.kube/config --as alice --port 7080": {
+			why:     "the port may be taken",
+			instead: "mlbatch page --kubeconfig ~/.kube/config --as alice",
+			until:   "/#token=",
+		},
 		"mlbatch queue blue-cluster-queue -w": {
 			why:   "it goes on until it is interrupted",
 			until: "Nothing waits",

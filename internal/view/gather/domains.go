@@ -45,3 +45,22 @@ func Domains(ctx context.Context, c client.Reader) (out []view.Domain, seen bool
 	}
 	return out, seen, nil
 }
+
+// NoteDomains notes where nodes are by the levels of the only Topology or, unless there is one alone, by those that the
+// labels of nodes tell. Topologies that may not be read are none.
+func NoteDomains(ctx context.Context, c client.Reader, all []view.Node) error {
+	var nodes corev1.NodeList
+	if err := c.List(ctx, &nodes); err != nil {
+		return fmt.Errorf("list nodes: %w", err)
+	}
+	var topologies kueue.TopologyList
+	if err := Readable(c.List(ctx, &topologies)); err != nil {
+		return fmt.Errorf("list Topologies: %w", err)
+	}
+	if len(topologies.Items) == 1 {
+		view.NoteDomains(all, nodes.Items, convert.Topology(&topologies.Items[0]).Levels)
+		return nil
+	}
+	view.NoteDomains(all, nodes.Items, view.DetectLevels(nodes.Items))
+	return nil
+}
