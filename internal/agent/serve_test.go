@@ -418,7 +418,14 @@ func TestALeaseThatIsMissingIsNotMade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if taken, err := api.Take(t.Context(), "n", deepLease, "node-0", time.Hour); taken || !errors.Is(err, ErrMissing) {
+	if taken, err := api.Take(
+		t.Context(),
+		"n",
+		deepLease,
+		"node-0",
+		time.Hour,
+	); taken ||
+		!errors.Is(err, ErrMissing) {
 		t.Errorf("taken %t, %v; want that it is missing", taken, err)
 	}
 }

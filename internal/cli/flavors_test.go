@@ -10,7 +10,12 @@ import (
 
 // Amounts are sorted as such, and not as texts; nothing is least.
 func TestFlavorsAreSortedByAmounts(t *testing.T) {
-	rows := []view.FlavorCapacity{{Flavor: "c", Lent: "1k"}, {Flavor: "b", Lent: "16"}, {Flavor: "a", Lent: "8"}, {}}
+	rows := []view.FlavorCapacity{
+		{Flavor: "c", Lent: "1k"},
+		{Flavor: "b", Lent: "16"},
+		{Flavor: "a", Lent: "8"},
+		{},
+	}
 	if err := cli.SortBy(cli.FlavorColumns(time.Time{}), rows, "lent"); err != nil {
 		t.Fatal(err)
 	}

@@ -48,9 +48,16 @@ func (c *Cluster) monitor(ctx context.Context) error {
 	}
 	at := func(name string) string { return filepath.Join(c.files.prometheus(), name) }
 	return c.run(ctx, program{
-		name: names.Prometheus, path: c.cfg.Prometheus.Path, stage: stageRest, grace: 10 * time.Second,
-		goGC: 100, memory: 512,
-		probe: httpProbe(fmt.Sprintf("http://%s:%s@%s/-/ready", names.PrometheusLogin, password, address(c.ports.Prometheus)), nil),
+		name:   names.Prometheus,
+		path:   c.cfg.Prometheus.Path,
+		stage:  stageRest,
+		grace:  10 * time.Second,
+		goGC:   100,
+		memory: 512,
+		probe: httpProbe(
+			fmt.Sprintf("http://%s:%s@%s/-/ready", names.PrometheusLogin, password, address(c.ports.Prometheus)),
+			nil,
+		),
 		args: []string{
 			names.Prometheus,
 			"--config.file=" + at("prometheus.yml"),

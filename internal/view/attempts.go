@@ -208,15 +208,8 @@ func together(first, a history.Attempt) history.Attempt {
 	}
 	nodes := union(first.Nodes, a.Nodes)
 	twice := len(first.Nodes) + len(a.Nodes) - len(nodes)
-	out.NodeCount = min(
-		first.NodeCount,
-		1<<30,
-	) + min(
-		a.NodeCount,
-		1<<30-1,
-	) - int32(
-		twice,
-	) //nolint:gosec // a few
+	out.NodeCount = min(first.NodeCount, 1<<30) + min(a.NodeCount, 1<<30-1) -
+		int32(twice) //nolint:gosec // the nodes of an attempt that are listed are few
 	out.Nodes, out.FailedNodes = SomeNodes(nodes), SomeNodes(union(first.FailedNodes, a.FailedNodes))
 	if out.Message != "" {
 		out.Message = convert.Cut(ReplacedText(out.ReplacedPods, out.FailedNodes), history.MaxAttemptMessage)

@@ -312,12 +312,12 @@ func (w *life) do(p *jobs.Plan, s *podplan.Actions) (did bool) {
 	return did
 }
 
-func (w *life) hold(
+func (w *life) hold( //nolint:revive // what is done to it
 	p *jobs.Plan,
 	i int,
 	on bool,
 	m *podplan.RetryState,
-) { //nolint:revive // what is done to it
+) {
 	w.t.Helper()
 	o := w.members[i]
 	for j := range w.kind.Running.Operator.Children {

@@ -461,8 +461,11 @@ func validateDeepTest(t *DeepTest, c *Configuration, at *field.Path) field.Error
 		))
 	}
 	if t.Queue == defaultLocalQueue {
-		errs = append(errs, field.Invalid(at.Child("queue"), t.Queue, "must be another: Jobs that name no queue, as those that "+
-			"test nodes out of service, would be put into it, and wait for ever"))
+		errs = append(
+			errs,
+			field.Invalid(at.Child("queue"), t.Queue, "must be another: Jobs that name no queue, as those that "+
+				"test nodes out of service, would be put into it, and wait for ever"),
+		)
 	}
 	const shortest = time.Minute
 	if d := t.Every.Duration; d != 0 && d < shortest {

@@ -24,7 +24,10 @@ func TestCutsAreStruckFromThePast(t *testing.T) {
 	cohort := func(nominal, cut core.Amount) core.Event {
 		return core.CohortSet{Cohort: core.Cohort{Name: "c", Groups: groups(nominal, cut)}}
 	}
-	p := &replay.Past{Objects: []core.Event{queue(8, 0), cohort(4, 4)}, Changes: []replay.Moved{{Event: queue(6, 2)}}}
+	p := &replay.Past{
+		Objects: []core.Event{queue(8, 0), cohort(4, 4)},
+		Changes: []replay.Moved{{Event: queue(6, 2)}},
+	}
 	h := newHistory(p)
 	if want := []core.Event{queue(8, 0), cohort(8, 0)}; !reflect.DeepEqual(h.past.Objects, want) {
 		t.Errorf("from the beginning: %+v, want %+v", h.past.Objects, want)

@@ -103,7 +103,10 @@ func (st *stabilizer) followsHealth(ev core.Event) bool {
 }
 
 // asPromised are quotas with nothing cut of them; of the slack queue without lending limits.
-func asPromised(groups []core.ResourceGroup, slack bool) []core.ResourceGroup { //nolint:revive // whose they are
+func asPromised( //nolint:revive // whose they are
+	groups []core.ResourceGroup,
+	slack bool,
+) []core.ResourceGroup {
 	out := slices.Clone(groups)
 	for i := range out {
 		flavors := slices.Clone(out[i].Flavors)

@@ -58,7 +58,7 @@ type Fault struct {
 }
 
 // MarshalText makes a line of it: kind, time and, if there were any, how many jobs were lost.
-func (f Fault) MarshalText() ([]byte, error) { //nolint:unparam // encoding.TextMarshaler
+func (f Fault) MarshalText() ([]byte, error) {
 	text := string(f.Kind) + " " + f.At.UTC().Format(time.RFC3339)
 	if f.Jobs > 0 {
 		text += " " + strconv.Itoa(f.Jobs)
@@ -156,10 +156,10 @@ func (h Health) failing(down bool) []FaultKind { //nolint:revive // a fact
 	return slices.Compact(out)
 }
 
-// blame adds a fault of a node that has some and had none at the last look, and how many jobs were lost to those it had:
+// blame is it with a fault more, of a node that has some and had none at the last look, and how many jobs were lost to those it had:
 // what fails while something else does, or within a day of it, is the same trouble. What somebody had forgotten, a deep
 // test that passed has refuted (hangs), or is long ago, goes.
-func (h *Health) blame(p *Patient, down bool, now time.Time) { //nolint:revive // a fact
+func (h Health) blame(p *Patient, down bool, now time.Time) Health {
 	failing := h.failing(down)
 	faults := slices.DeleteFunc(slices.Clone(h.Faults), func(f Fault) bool {
 		return !f.At.After(p.Forgotten) || f.Kind == FaultHang && p.DeepPassed.After(f.At) ||
@@ -197,6 +197,7 @@ func (h *Health) blame(p *Patient, down bool, now time.Time) { //nolint:revive /
 			h.Lemon++
 		}
 	}
+	return h
 }
 
 // down are the nodes that are down by themselves: where more of a flavor are than the breaker would take out, their network

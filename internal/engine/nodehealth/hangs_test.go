@@ -45,17 +45,22 @@ func TestHangs(t *testing.T) {
 		},
 		"two namespaces of one": {
 			"whoever has two could have any node avoided",
-			[]HangReport{by("ann", report("a", "blue", "x", 1)), by("ann", report("a", "red", "x", 3))}, false, time.Time{},
+			[]HangReport{by("ann", report("a", "blue", "x", 1)), by("ann", report("a", "red", "x", 3))},
+			false,
+			time.Time{},
 		},
 		"two of one namespace": {
-			"they may be one team", []HangReport{by("ann", report("a", "blue", "x", 1)), by("bob", report("a", "blue", "y", 3))},
-			false, time.Time{},
+			"they may be one team",
+			[]HangReport{by("ann", report("a", "blue", "x", 1)), by("bob", report("a", "blue", "y", 3))},
+			false,
+			time.Time{},
 		},
 		"a second user in a second namespace": {
 			"the one who is known in both counts once",
 			[]HangReport{
 				by("ann", report("a", "blue", "x", 1)), by("ann", report("a", "red", "x", 3)), by("bob", report("a", "blue", "y", 5)),
-			}, true, ago(5).Add(24 * time.Hour),
+			},
+			true, ago(5).Add(24 * time.Hour),
 		},
 		"nowhere": {"ranks were equal", []HangReport{report("", "blue", "x", 1), report("", "red", "x", 3)}, false, time.Time{}},
 	} {

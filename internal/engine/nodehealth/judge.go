@@ -82,8 +82,7 @@ func Judge(policy Policy, was map[string]Health, patients []Patient, lifted, now
 	for i := range patients {
 		p := &patients[i]
 		if h, known := v.Healths[p.Name]; known {
-			h.blame(p, down[p.Name], now)
-			v.Healths[p.Name] = h
+			v.Healths[p.Name] = h.blame(p, down[p.Name], now)
 		}
 	}
 	for _, h := range v.Healths {
@@ -158,7 +157,7 @@ func (v *Verdict) remember(
 		}
 		e.blamed = e.Health
 		e.blamed.Held = time.Time{}
-		e.blamed.blame(&p, down[p.Name], now)
+		e.blamed = e.blamed.blame(&p, down[p.Name], now)
 		e.points = e.blamed.Points(now)
 		if len(e.Parts) > 0 || e.Testing || e.counted || !e.Untested.IsZero() || !e.DeepPassed.IsZero() ||
 			len(e.Faults) > 0 || down[p.Name] {

@@ -112,7 +112,7 @@ func (s *Nodes) pairUp(
 	r Request,
 	spots [][]Spot,
 	blind bool,
-) (is outcome, faulty bool) { //nolint:revive // a fact
+) (is outcome, faulty bool) {
 	p := &pair{
 		s: s, blind: blind, sets: [2]*Set{&r.Sets[0], &r.Sets[1]}, view: r.View, tree: r.Sets[0].Class.near.tree,
 		curves: map[int32]*pairCurve{}, merges: min(s.merges, maxPairMerges),
@@ -274,7 +274,7 @@ func (p *pair) sort() {
 			p.kinds[is].row = slices.Clone(kind.row)
 		}
 		d := ix.counted[rank]
-		p.parts[d] = append(p.parts[d], pairPart{-1, int32(rank), is}) //nolint:gosec // not more than nodes
+		p.parts[d] = append(p.parts[d], pairPart{-1, int32(rank), is})
 		p.supply[d] += kind.packed
 		p.whole[d] = p.whole[d] && kind.whole
 	}
@@ -425,7 +425,7 @@ func (b *pairBound) apply(p *pair, c *pairCurve) {
 			continue
 		}
 		pods := [2]int64{int64(i) / int64(c.most[1]+1), int64(i) % int64(c.most[1]+1)}
-		left := b.used - int64(is.domains>>(levelBits*(levelsInUse-1))) //nolint:gosec // a number of domains
+		left := b.used - int64(is.domains>>(levelBits*(levelsInUse-1)))
 		for k, set := range p.sets {
 			if left < 0 || pods[k]+left*b.largest[k] < int64(set.Count) {
 				is.cost = noCost()
@@ -448,7 +448,7 @@ func (p *pair) nodeCurve(kind *pairKind) *pairCurve {
 			if few == 0 && k == 0 {
 				continue
 			}
-			pods[p.fewer], pods[1-p.fewer] = int32(few), k //nolint:gosec // a number of pods
+			pods[p.fewer], pods[1-p.fewer] = int32(few), k
 			is := pairCost{}
 			is.nodes, is.faults = 1, int64(kind.faults)
 			is.left = max(0, kind.packed-p.pack(int64(pods[0]), int64(pods[1])))

@@ -85,10 +85,10 @@ func (p *Plan) turnout(seen []Seen, m *RetryState) turnout {
 			t.agreed = t.agreed && n >= 0 && n < lastRound && (t.any == 0 || t.value == n)
 			t.value = n
 			t.any++
-			switch {
-			case n == m.Rounds.Current:
+			switch n {
+			case m.Rounds.Current:
 				t.current++
-			case n == m.Rounds.Current+1:
+			case m.Rounds.Current + 1:
 				t.next++
 			}
 		}

@@ -219,7 +219,7 @@ func (w *roundWorld) begin(a *agent) {
 	a.said = a.round
 }
 
-func (w *roundWorld) step(hostile bool) {
+func (w *roundWorld) step(hostile bool) { //nolint:revive // who writes to its pods
 	w.t.Helper()
 	w.now = w.now.Add(10 * time.Second)
 	for i := range w.pods {

@@ -387,7 +387,15 @@ func (m *model) compareAmounts(when string, n *modelNode, x core.FlavorResource)
 	// Of a cohort it is a bound: what is cut below it may be kept there or lent.
 	promised := new(big.Int).Add(n.subtree(x), n.cut(x))
 	if got, want := n.node.WithinPromised(core.Projected, pairs), promised.Cmp(n.usage(x)) >= 0; got != want {
-		m.t.Fatalf("%s: %s is within what it was promised of %v: %t, should be %t\n%s", when, n.node.Name, x, got, want, m)
+		m.t.Fatalf(
+			"%s: %s is within what it was promised of %v: %t, should be %t\n%s",
+			when,
+			n.node.Name,
+			x,
+			got,
+			want,
+			m,
+		)
 	}
 	if got, want := n.node.UnderNominal(
 		core.Projected,

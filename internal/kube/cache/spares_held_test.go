@@ -245,7 +245,7 @@ func TestNoPlanIsLostToSpares(t *testing.T) {
 				take(h.step(gone(name)))
 			default:
 				name := "j" + strconv.Itoa(i)
-				priorities[name] = int32(rapid.IntRange(0, 3).Draw(r, "priority")) //nolint:gosec // small
+				priorities[name] = int32(rapid.IntRange(0, 3).Draw(r, "priority"))
 				take(h.step(h.job(name, priorities[name], nil, nil)))
 			}
 		}

@@ -232,7 +232,7 @@ func (n *noter) writeAnswer(ctx context.Context, name types.NamespacedName, a an
 	pod, err := n.pods.Pods(name.Namespace).Get(name.Name)
 	switch {
 	case len(a.refusals) == 0 && (err != nil || len(convert.PodRefusals(pod)) == 0):
-		return nil
+		return nil //nolint:nilerr // of a pod that is gone nothing is taken back
 	case len(a.refusals) == 0:
 		status, reason = corev1.ConditionFalse, kueue.ReasonRefusalLapsed
 	case err == nil && pod.UID == a.uid:

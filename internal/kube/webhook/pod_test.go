@@ -355,7 +355,12 @@ func TestPodsAreToldByAFile(t *testing.T) {
 		"/etc/mlbatch2": true, "/data": true, "/etc/other": true,
 	} {
 		mount := "volumeMounts: [{name: data, mountPath: " + at + "}]"
-		text := strings.Replace(part(told, "volumes: [{name: data, emptyDir: {}}]"), "image: i", "image: i, "+mount, 1)
+		text := strings.Replace(
+			part(told, "volumes: [{name: data, emptyDir: {}}]"),
+			"image: i",
+			"image: i, "+mount,
+			1,
+		)
 		if got := spec(send(t, serve(t, nil, world()...), ask{path: tellPod, new: text})); ours(got) != want {
 			t.Errorf("a container with a volume at %s is %+v", at, got.Containers[0].VolumeMounts)
 		}

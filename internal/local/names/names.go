@@ -16,5 +16,5 @@ const VolumeProvisioner = "mlbatch.dev/local-path"
 const (
 	Prometheus         = "prometheus"
 	PrometheusLogin    = "mlbatch"
-	PrometheusPassword = "pki/prometheus-web.token" //nolint:gosec // a file
+	PrometheusPassword = "pki/prometheus-web.token"
 )

@@ -16,7 +16,7 @@ const (
 	// has the name of their JobSet, bypassKey the annotation of a JobSet whose agents let workers run at once.
 	attemptKey = "jobset.sigs.k8s.io/in-place-restart-attempt"
 	jobSetKey  = "jobset.sigs.k8s.io/jobset-name"
-	bypassKey  = "jobset.sigs.k8s.io/disable-in-place-restart"
+	bypassKey  = "jobset.sigs.k8s.io/disable-in-place-restart" //nolint:gosec // an annotation
 
 	agentJobSet = "JOBSET_NAME"
 	agentExit   = "IN_PLACE_RESTART_EXIT_CODE"
@@ -149,7 +149,7 @@ func nextProbe(started, after time.Time, p *corev1.Probe) time.Time {
 	every := time.Duration(max(p.PeriodSeconds, 1)) * time.Second
 	at := started.Add(time.Duration(p.InitialDelaySeconds) * time.Second)
 	if behind := after.Sub(at); behind > 0 {
-		at = at.Add((behind + every - 1) / every * every)
+		at = after.Add((every - behind%every) % every)
 	}
 	return at
 }
@@ -189,7 +189,7 @@ func end(f Facts, a act, code int32, cs *corev1.ContainerStatus) {
 // restarts reports whether a container that ended with a code is started again by itself.
 type restarts func(code int32) bool
 
-func restartsAlways(always, onFailure bool) restarts { //nolint:revive // what a policy says
+func restartsAlways(always, onFailure bool) restarts {
 	return func(code int32) bool { return always || onFailure && code != 0 }
 }
 
@@ -297,5 +297,5 @@ func restartAll(st *corev1.PodStatus, now time.Time) bool {
 
 func parseAttempt(text string) (int32, error) {
 	n, err := strconv.ParseInt(text, 10, 32)
-	return int32(n), err //nolint:gosec // it was read so
+	return int32(n), err
 }

@@ -48,7 +48,10 @@ type object struct {
 
 // rulesOf are the choices of the installation that a world is.
 func rulesOf(w *sim.World) convert.Rules {
-	return convert.Rules{Spares: w.Spares, RequeueByCreation: w.Lifecycle.PodsReady != nil && w.Lifecycle.PodsReady.Creation}
+	return convert.Rules{
+		Spares:            w.Spares,
+		RequeueByCreation: w.Lifecycle.PodsReady != nil && w.Lifecycle.PodsReady.Creation,
+	}
 }
 
 // NewWorkload is the Workload of a job that is submitted now.

@@ -235,7 +235,7 @@ func TestRunningForDaysIsProgress(t *testing.T) {
 }
 
 // loses has a pod deleted in whose place none comes, if need be only a minute after it was told to end.
-func (x *world) loses(slowly bool) {
+func (x *world) loses(slowly bool) { //nolint:revive // how it ends
 	x.t.Helper()
 	p := x.pods()[0]
 	if slowly {

@@ -32,7 +32,7 @@ type ranPod struct {
 func (r *reconciler) ended(ctx context.Context, l *look, m *podplan.RetryState) (history.Attempts, error) {
 	all := m.Attempt > l.kept.Attempt
 	if m.Rounds.Over > l.kept.Rounds.Over && l.left != nil {
-		return r.endedInPlace(ctx, l, m)
+		return r.endedInPlace(ctx, l)
 	}
 	if !all && m.Failures+m.Free <= l.kept.Failures+l.kept.Free {
 		return l.attempts, nil

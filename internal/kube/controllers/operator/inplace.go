@@ -144,11 +144,9 @@ func whyLeft(p *corev1.Pod) string {
 }
 
 // endedInPlace are the attempts of a job whose pods are told to begin anew in place.
-func (r *reconciler) endedInPlace(ctx context.Context, l *look, m *podplan.RetryState) (history.Attempts, error) {
-	a := history.Attempt{
-		Start:         metav1.NewTime(l.kept.Started),
-		RestartedPods: l.left.stay,
-	} // GPUs are the admission's
+func (r *reconciler) endedInPlace(ctx context.Context, l *look) (history.Attempts, error) {
+	// GPUs are the admission's.
+	a := history.Attempt{Start: metav1.NewTime(l.kept.Started), RestartedPods: l.left.stay}
 	pods, err := r.ran(ctx, l)
 	if err != nil {
 		return l.attempts, err

@@ -241,7 +241,8 @@ func TestPodsRestartInPlace(t *testing.T) {
 			t.Fatalf("it remembers %+v, %+v", r.Attempts, r.InPlace)
 		}
 		a := r.Attempts.Attempts[0]
-		if a.Pod != "x-w-0-1" || *a.ExitCode != 139 || a.Category != "Crash" || a.RestartedPods != 3 || a.NodeCount != 3 ||
+		if a.Pod != "x-w-0-1" || *a.ExitCode != 139 || a.Category != "Crash" || a.RestartedPods != 3 ||
+			a.NodeCount != 3 ||
 			a.ReplacedPods != 0 ||
 			!strings.Contains(a.Message, "3 pods restart in place: no Job failed") {
 			t.Errorf("its record says %+v", a)

@@ -23,7 +23,9 @@ func TestQueuesSayThatCapacityIsShort(t *testing.T) {
 			{Name: "nvidia.com/gpu", NominalQuota: resource.MustParse("64")},
 		}}},
 	}}}}
-	short := []shortOf{{"a100", nodehealth.Capacity{Resource: "nvidia.com/gpu", Planned: 128, Promised: 128, Healthy: 96}}}
+	short := []shortOf{
+		{"a100", nodehealth.Capacity{Resource: "nvidia.com/gpu", Planned: 128, Promised: 128, Healthy: 96}},
+	}
 	cut := map[core.FlavorResource]core.Amount{{Flavor: "a100", Resource: "nvidia.com/gpu"}: 16}
 	had := []metav1.Condition{
 		{Type: convert.CapacityShort, Status: metav1.ConditionTrue, Reason: convert.ReasonQuotaCut},

@@ -209,7 +209,10 @@ func (r *reconciler) say(ctx context.Context, f *kueue.ResourceFlavor, is []node
 func ShortWords(c nodehealth.Capacity) string {
 	left, promised := convert.Quantity(c.Resource, c.Left(c.Promised)), convert.Quantity(c.Resource, c.Promised)
 	text := fmt.Sprintf(
-		"Of %s %s promised only %s are left while nodes are out of service", promised.String(), c.Resource, left.String(),
+		"Of %s %s promised only %s are left while nodes are out of service",
+		promised.String(),
+		c.Resource,
+		left.String(),
 	)
 	if c.Cut {
 		return text + ": quotas are cut in proportion, and what runs stays"

@@ -71,7 +71,10 @@ func TestFlavorsSayHowTheirCapacityStands(t *testing.T) {
 		t.Errorf("with one cordoned and one gone: %+v, want %+v", is, want)
 	}
 	if got := w.told(); !slices.ContainsFunc(got, func(e string) bool {
-		return strings.Contains(e, "CapacityShort Of 8 nvidia.com/gpu promised only 4 are left while nodes are out of service: quotas are cut")
+		return strings.Contains(
+			e,
+			"CapacityShort Of 8 nvidia.com/gpu promised only 4 are left while nodes are out of service: quotas are cut",
+		)
 	}) {
 		t.Errorf("events %q, want one that says it", got)
 	}

@@ -54,7 +54,8 @@ func setupUnreachable(mgr ctrl.Manager, opts Options) error {
 // Workload where their node is out of service, and tolerate any taint of it.
 func (r *unreachable) overdue(o client.Object) bool {
 	p, is := o.(*corev1.Pod)
-	return is && (counts(p) || r.tests(p)) && p.DeletionTimestamp != nil && p.Spec.NodeName != "" && mayBeForced(p)
+	return is && (counts(p) || r.tests(p)) && p.DeletionTimestamp != nil && p.Spec.NodeName != "" &&
+		mayBeForced(p)
 }
 
 // tests reports whether a pod is one of a deep test.

@@ -67,7 +67,8 @@ func TestQueriesAskForMetricsThatThereAre(t *testing.T) {
 					t.Errorf("%s asks for %s, which docs/metrics.md and docs/agent.md do not list", where, name)
 				}
 			}
-			if strings.Contains(q, "kueue_") && !strings.Contains(q, "replica_role") && !strings.Contains(q, "increase(") &&
+			if strings.Contains(q, "kueue_") && !strings.Contains(q, "replica_role") &&
+				!strings.Contains(q, "increase(") &&
 				!strings.HasPrefix(q, "label_values") &&
 				!strings.Contains(q, "build_info") {
 				t.Errorf("%s counts followers, too: %s", where, q)
