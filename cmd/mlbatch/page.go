@@ -29,7 +29,8 @@ func newPageCommand() *cobra.Command {
 		Long: `Serve a page on this machine that shows jobs, queues and nodes as they are, with your own
 rights in the cluster, until it is interrupted. It prints the address, with which one browser can
 log in within 15 minutes; a session ends after 12 hours. Nothing outside this machine can reach
-it, and it changes nothing. On a machine elsewhere, ssh -L 7080:127.0.0.1:7080 leads to it.`,
+it, and it changes nothing. Run it on a machine of your own: on one that others use, they could
+take your session.`,
 		Example: `  # the cluster on this machine
   mlbatch page
 

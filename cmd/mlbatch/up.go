@@ -244,7 +244,8 @@ func (o *upOptions) config(f *pflag.FlagSet) (local.Config, error) {
 		return cfg, err
 	}
 	if o.monitoring || !f.Changed("monitoring") && last.Monitoring {
-		if cfg.Prometheus, err = prometheus(); err != nil {
+		cfg.Prometheus, err = prometheus()
+		if err != nil && o.monitoring { // what is no longer installed is left out
 			return cfg, err
 		}
 	}
@@ -476,7 +477,7 @@ func nextSteps(cfg local.Config) string {
 	if state, err := local.ReadState(cfg.DataDir); err == nil && cfg.Prometheus != nil {
 		fmt.Fprintf(
 			&b,
-			"Prometheus is at http://127.0.0.1:%d: log in as %s, with the password in %s\n\n",
+			"Prometheus is at https://127.0.0.1:%d: log in as %s, with the password in %s\n\n",
 			state.Ports.Prometheus, names.PrometheusLogin, filepath.Join(cfg.DataDir, names.PrometheusPassword),
 		)
 	}

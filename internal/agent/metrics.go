@@ -74,7 +74,14 @@ func (a *Agent) metrics() string {
 			if a.memory[name].Result == r {
 				n = 1
 			}
-			fmt.Fprintf(&b, "mlbatch_agent_check_result{check=\"%s\",result=\"%s\"} %d\n", label(name), r, n)
+			fmt.Fprintf(
+				&b,
+				"mlbatch_agent_check_result{node=\"%s\",check=\"%s\",result=\"%s\"} %d\n",
+				label(a.opts.Node),
+				label(name),
+				r,
+				n,
+			)
 		}
 	}
 	head("mlbatch_agent_check_seconds", "gauge", "How long the last run of a check took.")

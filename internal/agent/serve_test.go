@@ -303,7 +303,7 @@ func TestMetricsHaveAutopilotsNamesAndLabels(t *testing.T) {
 	for _, want := range []string{
 		`autopilot_health_checks{health="power-slowdown",node="node-0",cpumodel="`,
 		`gpumodel="NVIDIA H100 80GB HBM3",deviceid="1"} 0`, `",deviceid="0"} 63.008`,
-		`health="dcgm",node="node-0"`, `mlbatch_agent_check_result{check="pciebw",result="Passed"} 1`,
+		`health="dcgm",node="node-0"`, `mlbatch_agent_check_result{node="node-0",check="pciebw",result="Passed"} 1`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("there is no %s in\n%s", want, text)

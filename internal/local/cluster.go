@@ -209,11 +209,11 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err := rest.Wait(); err != nil {
 		return err
 	}
-	if err := c.monitor(ctx); err != nil {
+	// 4. The administrator's part of the tutorial needs the webhooks.
+	if err := c.tutorial(ctx); err != nil {
 		return err
 	}
-	// 4. The administrator's part of the tutorial needs the webhooks.
-	return c.tutorial(ctx)
+	return c.monitor(ctx)
 }
 
 // startScheduling runs mlbatch's processes, or the scheduler of Kubernetes.

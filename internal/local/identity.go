@@ -47,6 +47,7 @@ type identities struct {
 	tokenOf           map[string]string // of the components
 	accounts          map[string]account
 	webhookCert       pki.Pair
+	prometheus        pki.Pair
 }
 
 // account is who a component logs in as.
@@ -166,6 +167,13 @@ func makeIdentities(l layout, now time.Time, cfg *Config, h *hardware) (*identit
 			id.ca,
 			&id.kubeScheduler,
 			pki.Leaf{Name: KubeScheduler, User: KubeScheduler, Hosts: hosts, Usage: pki.Server},
+		)
+	}
+	if cfg.Prometheus != nil {
+		issue(
+			id.ca,
+			&id.prometheus,
+			pki.Leaf{Name: names.Prometheus, User: prometheusUser, Hosts: hosts, Usage: pki.Server},
 		)
 	}
 	issue(id.ca, &id.kubelets, pki.Leaf{Name: "kubelets", User: "kubelets", Hosts: hosts, Usage: pki.Server})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/mlbatch/mlbatch/internal/local/pki"
@@ -17,12 +18,16 @@ import (
 type probe func(ctx context.Context) error
 
 // httpProbe asks a health endpoint.
-func httpProbe(url string, conf *tls.Config) probe {
+func httpProbe(address string, conf *tls.Config) probe {
+	shown := address // what is told goes to people and logs, without a password
+	if u, err := url.Parse(address); err == nil {
+		shown = u.Redacted()
+	}
 	cl := &http.Client{Transport: &http.Transport{TLSClientConfig: conf, MaxIdleConns: 1}}
 	return func(ctx context.Context) error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 		if err != nil {
-			return fmt.Errorf("ask %s: %w", url, err)
+			return fmt.Errorf("ask %s: %w", shown, err)
 		}
 		resp, err := cl.Do(req)
 		if err != nil {
@@ -31,10 +36,10 @@ func httpProbe(url string, conf *tls.Config) probe {
 		defer resp.Body.Close()
 		body, err := io.ReadAll(io.LimitReader(resp.Body, 16<<10))
 		if err != nil {
-			return fmt.Errorf("ask %s: %w", url, err)
+			return fmt.Errorf("ask %s: %w", shown, err)
 		}
 		if resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("%s says %s%s", url, resp.Status, failedChecks(string(body)))
+			return fmt.Errorf("%s says %s%s", shown, resp.Status, failedChecks(string(body)))
 		}
 		return nil
 	}

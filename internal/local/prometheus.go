@@ -31,7 +31,7 @@ type Prometheus struct {
 	Reader string
 }
 
-// monitor runs Prometheus, if it is asked for.
+// monitor starts Prometheus, if it is asked for. A cluster is ready without it: it only looks on.
 func (c *Cluster) monitor(ctx context.Context) error {
 	if c.cfg.Prometheus == nil || c.cfg.Parts != Full {
 		return nil
@@ -47,7 +47,7 @@ func (c *Cluster) monitor(ctx context.Context) error {
 		return err
 	}
 	at := func(name string) string { return filepath.Join(c.files.prometheus(), name) }
-	return c.run(ctx, program{
+	return c.sup.Start(c.spec(program{ //nolint:contextcheck // the process outlives the start, which ctx bounds
 		name:   names.Prometheus,
 		path:   c.cfg.Prometheus.Path,
 		stage:  stageRest,
@@ -55,8 +55,8 @@ func (c *Cluster) monitor(ctx context.Context) error {
 		goGC:   100,
 		memory: 512,
 		probe: httpProbe(
-			fmt.Sprintf("http://%s:%s@%s/-/ready", names.PrometheusLogin, password, address(c.ports.Prometheus)),
-			nil,
+			fmt.Sprintf("https://%s:%s@%s/-/ready", names.PrometheusLogin, password, address(c.ports.Prometheus)),
+			c.adminTLS,
 		),
 		args: []string{
 			names.Prometheus,
@@ -64,9 +64,10 @@ func (c *Cluster) monitor(ctx context.Context) error {
 			"--web.config.file=" + at("web.yml"),
 			"--storage.tsdb.path=" + at("data"),
 			"--storage.tsdb.retention.time=15d",
+			"--storage.tsdb.retention.size=4GB", // etcd is on the same disk
 			"--web.listen-address=" + address(c.ports.Prometheus),
 		},
-	})
+	}))
 }
 
 // mayReadMetrics gives the right to read metrics to the user of Prometheus, and nothing else.
@@ -109,7 +110,12 @@ func (c *Cluster) writePrometheus(password string) error {
 		return fmt.Errorf("make a directory: %w", err)
 	}
 	for name, content := range map[string]any{
-		"web.yml": object{"basic_auth_users": object{names.PrometheusLogin: string(hash)}},
+		"web.yml": object{
+			"tls_server_config": object{
+				"cert_file": c.id.prometheus.Cert, "key_file": c.id.prometheus.Key, "min_version": "TLS12",
+			},
+			"basic_auth_users": object{names.PrometheusLogin: string(hash)},
+		},
 		"prometheus.yml": object{
 			"global":         object{"scrape_interval": "5s", "evaluation_interval": "15s"},
 			"rule_files":     []string{"alerts.yml"},

@@ -259,8 +259,8 @@ func write(w http.ResponseWriter, code int, o any) {
 	_, _ = w.Write(text) // who asked is gone
 }
 
-// Loopback are the names by which a listener on this machine is asked.
+// Loopback is the name by which a listener on this machine is asked.
 func Loopback(l net.Listener) []string {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return []string{"127.0.0.1:" + port, "localhost:" + port, "[::1]:" + port}
+	return []string{"127.0.0.1:" + port} // the other names of this machine may lead to another program's port
 }

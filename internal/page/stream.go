@@ -38,6 +38,9 @@ const (
 	beat, patience = 15 * time.Second, 20 * time.Second
 	// again is after how long a list is asked for anew whose watch has ended.
 	again = 2 * time.Second
+	// refusedAgain is after how long a list is asked for anew that this viewer may not have: rights change rarely, and
+	// each refusal is in a log that people read.
+	refusedAgain = time.Minute
 	// mostObjectBytes bounds one object of a list.
 	mostObjectBytes = 16 << 20
 )
@@ -174,8 +177,12 @@ func (f *follower) follow(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+		wait := again
+		if c.Refused != "" {
+			wait = refusedAgain
+		}
 		select {
-		case <-f.clock.After(again):
+		case <-f.clock.After(wait):
 		case <-ctx.Done():
 			return
 		}

@@ -88,6 +88,10 @@ func stages() map[string]staged {
 			why:    "the cluster of the tests is started by it",
 			notRun: true,
 		},
+		"mlbatch up --monitoring": {
+			why:    "TestPrometheusAnswersTheBoards starts a cluster by it",
+			notRun: true,
+		},
 		"mlbatch up --data-dir /tmp/other --detach": {
 			why:    "the line above it starts a second cluster, too",
 			notRun: true,

@@ -2,6 +2,8 @@ package e2e_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -45,9 +47,15 @@ func TestPrometheusAnswersTheBoards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	authority := x509.NewCertPool()
+	authority.AppendCertsFromPEM(c.RESTConfig().CAData)
+	web := &http.Client{
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority, MinVersion: tls.VersionTLS12}},
+	}
+	defer web.CloseIdleConnections()
 	ask := func(ctx context.Context, password, query string) (answers, status int, err error) {
 		at := fmt.Sprintf(
-			"http://127.0.0.1:%d/api/v1/query?query=%s",
+			"https://127.0.0.1:%d/api/v1/query?query=%s",
 			state.Ports.Prometheus,
 			url.QueryEscape(query),
 		)
@@ -56,7 +64,7 @@ func TestPrometheusAnswersTheBoards(t *testing.T) {
 			return 0, 0, err
 		}
 		req.SetBasicAuth(names.PrometheusLogin, password)
-		resp, err := http.DefaultClient.Do(req)
+		resp, err := web.Do(req)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -71,9 +79,6 @@ func TestPrometheusAnswersTheBoards(t *testing.T) {
 		return len(said.Data.Result), resp.StatusCode, nil
 	}
 	secret := strings.TrimSpace(string(password))
-	if _, status, _ := ask(t.Context(), "guess", "up"); status != http.StatusUnauthorized {
-		t.Errorf("whoever does not know the password is answered %d", status)
-	}
 	if out, err := c.Run(
 		t.Context(),
 		"run",
@@ -105,6 +110,9 @@ func TestPrometheusAnswersTheBoards(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if _, status, _ := ask(t.Context(), "guess", "up"); status != http.StatusUnauthorized {
+		t.Errorf("whoever does not know the password is answered %d", status)
 	}
 	for _, b := range monitoring.Boards() {
 		answered := 0

@@ -28,6 +28,11 @@ func TestEveryReplicaAnswersAndSaysWhichItIs(t *testing.T) {
 	p.views.spare(decides.order)
 	standsBy := p.begin().ready()
 	p.furnish(8, 8)
+	// Without it no pod may be made: jobs would be put on hold and let go again while they are looked at.
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "default"}}
+	if err := p.admin.Create(t.Context(), account); err != nil {
+		t.Fatal(err)
+	}
 	p.job("first", 8)
 	p.eventually("it has what there is", func() error { return p.reserved(1, metav1.ConditionTrue) })
 	p.job("second", 8)

@@ -110,6 +110,7 @@ export type Node = {
   domain?: string[]
   drained?: Drain
   health?: NodeHealth
+  faults?: NodeFaults
   gpusUsedSince?: string
 }
 
@@ -222,6 +223,15 @@ export type NodeHealth = {
   held?: boolean
 }
 
+export type NodeFaults = {
+  lemon: number
+  kinds: Record<string, number>
+  jobsLost: number
+  since: string
+  last: string
+  lastKind: string
+}
+
 export type Share = {
   flavor: string
   resource: string
@@ -270,6 +280,7 @@ export type Attempt = {
   reason?: string
   message?: string
   replacedPods?: number
+  restartedPods?: number
   nodeCount?: number
   nodes?: string[]
   failedNodes?: string[]

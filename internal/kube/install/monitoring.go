@@ -1,6 +1,7 @@
 package install
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -45,6 +46,7 @@ func (x *rendering) monitors() []client.Object {
 		monitor(ControllerComponent, "https", map[string]any{ //nolint:gosec // the path of a token
 			"scheme":          "https",
 			"bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
+			"honorLabels":     true, // the namespace of a LocalQueue, and not that of the controller
 			"tlsConfig": map[string]any{
 				"ca":         map[string]any{"secret": map[string]any{"name": secret, "key": "ca.crt"}},
 				"serverName": metricsService + "." + x.Namespace + ".svc",
@@ -111,8 +113,17 @@ func (x *rendering) dashboards() []client.Object {
 				Name:      x.fullname("dashboard-" + b.Name),
 				Labels:    maps.Clone(x.Metrics.Dashboards.Labels),
 			},
-			Data: map[string]string{"mlbatch-" + b.Name + ".json": string(b.JSON())},
+			Data: map[string]string{"mlbatch-" + b.Name + ".json": compact(b.JSON())},
 		})
 	}
 	return out
+}
+
+// compact is JSON in one line: Helm keeps all of a release in a Secret, which has room for 1 MiB.
+func compact(text []byte) string {
+	var b bytes.Buffer
+	if err := json.Compact(&b, text); err != nil {
+		panic(err) // it was just written
+	}
+	return b.String()
 }

@@ -48,14 +48,32 @@ func newAttempts(b *builder) attempts {
 	}
 }
 
+// expect makes the series of a queue, at 0 if nothing was counted yet.
+func (a attempts) expect(queue string) {
+	for _, action := range hangActions() {
+		a.hangs.WithLabelValues(queue, action)
+	}
+	for _, v := range []*prometheus.CounterVec{a.gpuSeconds, a.lost, a.wall, a.productive} {
+		v.WithLabelValues(queue)
+	}
+}
+
+// What is done about a job that hangs.
+const (
+	observed  = "Observed"
+	restarted = "Restarted"
+)
+
+func hangActions() []string { return []string{observed, restarted} }
+
 // Hung counts a job that hangs, once it is settled whether it is restarted.
 func (m *Metrics) Hung(w *kueue.Workload, restart bool) { //nolint:revive // a fact
 	if w.Status.Admission == nil {
 		return
 	}
-	action := "Observed"
+	action := observed
 	if restart {
-		action = "Restarted"
+		action = restarted
 	}
 	m.jobAttempts.hangs.WithLabelValues(string(w.Status.Admission.ClusterQueue), action).Inc()
 }

@@ -51,6 +51,7 @@ func (m *Metrics) NodeHealth(
 	m.health.lemons.WithLabelValues().Set(float64(lemons))
 	for _, s := range nodehealth.States() {
 		m.health.nodes.WithLabelValues(string(s)).Set(float64(states[s]))
+		m.health.into.WithLabelValues(string(s)) // the growth of a series that begins at 1 is not known
 	}
 	m.health.held.Reset()
 	for flavor, n := range held {

@@ -89,6 +89,7 @@ func (m *Metrics) Workloads(now func() time.Time) toolscache.ResourceEventHandle
 		AddFunc: func(o any, atStart bool) {
 			if w, ok := o.(*kueue.Workload); ok {
 				m.population.move(nil, w)
+				m.expect(w)
 				if !atStart {
 					m.lifetime.created(w, now())
 				}
@@ -99,6 +100,9 @@ func (m *Metrics) Workloads(now func() time.Time) toolscache.ResourceEventHandle
 			after, ok2 := is.(*kueue.Workload)
 			if ok1 && ok2 && before.ResourceVersion != after.ResourceVersion {
 				m.population.move(before, after)
+				if before.Status.Admission == nil {
+					m.expect(after)
+				}
 				m.lifetime.changed(before, after)
 			}
 		},
@@ -111,6 +115,18 @@ func (m *Metrics) Workloads(now func() time.Time) toolscache.ResourceEventHandle
 			}
 		},
 	}
+}
+
+// expect makes the series of what may happen to an admitted workload and is alarmed about or summed up, at 0 if it has not
+// happened yet: Prometheus knows no growth of a series that begins at 1.
+func (m *Metrics) expect(w *kueue.Workload) {
+	if w.Status.Admission == nil {
+		return
+	}
+	queue := string(w.Status.Admission.ClusterQueue)
+	labels := Of(w, queue)
+	m.lifetime.evicted.expect(labels, kueue.ReasonNodeFailures, "", labels.PriorityClass)
+	m.jobAttempts.expect(queue)
 }
 
 func (l lifetime) created(w *kueue.Workload, now time.Time) {

@@ -131,8 +131,8 @@ func TestLifetime(t *testing.T) {
 					"I",
 					int(h.GetSampleCount()),
 				)
-			case s.GetCounter() != nil:
-				got[f.GetName()] = strings.Repeat("I", int(s.GetCounter().GetValue()))
+			case s.GetCounter().GetValue() > 0:
+				got[f.GetName()] += strings.Repeat("I", int(s.GetCounter().GetValue()))
 			}
 		}
 	}

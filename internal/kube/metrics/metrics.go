@@ -221,6 +221,14 @@ func (c countedTwice) inc(w Workload, labels ...string) {
 	}
 }
 
+// expect makes the series, at 0 if nothing was counted yet.
+func (c countedTwice) expect(w Workload, labels ...string) {
+	c.queue.WithLabelValues(append([]string{w.ClusterQueue}, labels...)...)
+	if c.around.shows(w.Namespace, w.LocalQueue) {
+		c.local.WithLabelValues(append([]string{w.LocalQueue, w.Namespace}, labels...)...)
+	}
+}
+
 // timedTwice observes durations by ClusterQueue and by LocalQueue.
 type timedTwice struct {
 	queue, local *prometheus.HistogramVec

@@ -197,7 +197,7 @@ func cluster() Board {
 						}},
 					},
 					{
-						Title: "Memory", About: "Of each process.", Kind: Lines, Unit: "bytes", Width: 8, Series: []Series{{
+						Title: "Memory", About: "Of each controller.", Kind: Lines, Unit: "bytes", Width: 8, Series: []Series{{
 							`process_resident_memory_bytes and on (instance) kueue_build_info`, "{{instance}}",
 						}},
 					},
@@ -411,7 +411,7 @@ func nodes() Board {
 						Kind:   Table,
 						Unit:   "short",
 						Width:  12,
-						Series: []Series{{`mlbatch_agent_check_result{` + its + `, result!~"good|skipped"} == 1`, ""}},
+						Series: []Series{{`mlbatch_agent_check_result{` + its + `, result!~"Passed|Skipped"} == 1`, ""}},
 					},
 					{
 						Title: "GPUs that a check calls bad",
@@ -444,7 +444,7 @@ func nodes() Board {
 					},
 					{
 						Title: "Clocks held back",
-						About: "GPUs whose clocks are lowered for another reason than that they are idle.",
+						About: "GPUs whose clocks are lowered for another reason than that they are idle. Power limits are one at full load.",
 						Kind:  Lines,
 						Unit:  "short",
 						Width: 8,
@@ -523,8 +523,8 @@ func job() Board {
 				},
 			},
 			{"Memory and faults", 9, []Panel{
-				lines("Memory in use", "Of each GPU.", "decmbytes", "DCGM_FI_DEV_FB_USED", ""),
-				lines("Clocks held back", "A number above 1 is a reason other than that the GPU is idle.", "short",
+				lines("Memory in use", "Of the GPUs of each pod, on average.", "decmbytes", "DCGM_FI_DEV_FB_USED", ""),
+				lines("Clocks held back", "Reasons as bits: 1 is idle, 4 a limit of power, which is usual at full load, 8 and above are heat and hardware.", "short",
 					"DCGM_FI_DEV_CLOCK(_THROTTLE|S_EVENT)_REASONS", ""),
 			}},
 			{"Its queue", 8, []Panel{
@@ -532,12 +532,12 @@ func job() Board {
 					Title: "Jobs of the namespace", About: "That run, and that wait.", Kind: Lines, Unit: "short", Width: 12,
 					Series: []Series{
 						{
-							`sum by (name) (kueue_local_queue_admitted_active_workloads` + ours(`namespace=~"$namespace"`) + `)`,
-							"{{name}} run",
+							`sum by (namespace, name) (kueue_local_queue_admitted_active_workloads` + ours(`namespace=~"$namespace"`) + `)`,
+							"{{namespace}}/{{name}} run",
 						},
 						{
-							`sum by (name) (kueue_local_queue_pending_workloads` + ours(`namespace=~"$namespace"`) + `)`,
-							"{{name}} wait",
+							`sum by (namespace, name) (kueue_local_queue_pending_workloads` + ours(`namespace=~"$namespace"`) + `)`,
+							"{{namespace}}/{{name}} wait",
 						},
 					},
 				},
