@@ -55,7 +55,7 @@ func TestSwagger(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil || w.Code != http.StatusOK {
 		t.Fatalf("%d, %v: %s", w.Code, err, w.Body)
 	}
-	if len(doc.Paths.Paths) != 22 || len(doc.Definitions) != 89 {
+	if len(doc.Paths.Paths) != 22 || len(doc.Definitions) != 90 {
 		t.Errorf("%d paths and %d definitions in three versions", len(doc.Paths.Paths), len(doc.Definitions))
 	}
 	for path, p := range doc.Paths.Paths {
