@@ -70,10 +70,9 @@ func (r *reconciler) listen(ctx context.Context, l *look) error {
 		told, made = told+n, made+anew
 	}
 	if l.left != nil {
-		exits := r.exits.of(client.ObjectKeyFromObject(l.job))
-		for _, id := range slices.Sorted(maps.Keys(exits)) {
-			if i := l.memberOf(exits[id]); i >= 0 {
-				l.leaves(&leaver{pod: exits[id], member: i})
+		for _, x := range r.exits.of(client.ObjectKeyFromObject(l.job)) {
+			if i := l.memberOf(x.pod); i >= 0 && l.recent(&x) {
+				l.leaves(&leaver{pod: x.pod, member: i})
 			}
 		}
 		l.left.stay, l.left.made = told-made, made
@@ -95,13 +94,13 @@ func (l *look) hear(i int, pods []corev1.Pod, key string) (told, made int32) {
 			p.Status.Phase == corev1.PodSucceeded {
 			continue
 		}
-		n, err := strconv.ParseInt(p.Annotations[key], 10, 32)
-		if err != nil {
+		n, says := roundOf(p, key)
+		if !says {
 			continue
 		}
 		told++
-		l.seen[i].InRound.Rounds = append(l.seen[i].InRound.Rounds, int32(n))
-		if rounds.Begun && rounds.Next == rounds.Current && int32(n) == rounds.Current+1 {
+		l.seen[i].InRound.Rounds = append(l.seen[i].InRound.Rounds, n)
+		if rounds.Begun && rounds.Next == rounds.Current && n == rounds.Current+1 {
 			l.leaves(&leaver{pod: p, member: i})
 			if !restarted(p) {
 				made++
@@ -109,6 +108,31 @@ func (l *look) hear(i int, pods []corev1.Pod, key string) (told, made int32) {
 		}
 	}
 	return told, made
+}
+
+// roundOf is the round that a pod says it is in, if it says one.
+func roundOf(p *corev1.Pod, key string) (round int32, says bool) {
+	n, err := strconv.ParseInt(p.Annotations[key], 10, 32)
+	return int32(n), err == nil
+}
+
+// recent reports whether a pod ended in the round that all were in, or on its way to the next, and not so long ago that it
+// was another fault: a process that did not lead has not seen what followed.
+func (l *look) recent(x *exit) bool {
+	ago, n := l.now.Sub(leftAt(x.pod)), l.kept.Rounds.Current
+	return (x.round == n || x.round == n+1) && ago.Abs() <= l.plan.InPlace.Patience
+}
+
+// leftAt is when a pod failed, or was told to leave its node; later than anything that happens if nothing says so.
+func leftAt(p *corev1.Pod) time.Time {
+	at := view.FailedAt(p)
+	for i := range p.Status.Conditions {
+		if c := &p.Status.Conditions[i]; c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue &&
+			c.LastTransitionTime.Time.Before(at) {
+			at = c.LastTransitionTime.Time
+		}
+	}
+	return at
 }
 
 // restarted reports whether a container of a pod was started again.
@@ -121,7 +145,7 @@ func restarted(p *corev1.Pod) bool {
 // leaves notes who left first: of whom it is known that it failed, the first to fail.
 func (l *look) leaves(x *leaver) {
 	if l.left == nil || cmp.Or(
-		view.FailedAt(x.pod).Compare(view.FailedAt(l.left.pod)),
+		leftAt(x.pod).Compare(leftAt(l.left.pod)),
 		cmp.Compare(x.pod.Name, l.left.pod.Name),
 	) < 0 {
 		l.left = x
@@ -198,40 +222,60 @@ func (r *reconciler) tellRounds(l *look, m *podplan.RetryState) {
 		r.event(l.job, corev1.EventTypeNormal, restartedInPlace, fmt.Sprintf(
 			"%s, attempt %d: %s", l.left.told(), m.Rounds.Next, l.seen[l.left.member].InRound.Why))
 	}
-	if m.Rounds.Current > l.kept.Rounds.Current {
+	if m.Rounds.Current != l.kept.Rounds.Current || m.Rounds.Begun != l.kept.Rounds.Begun {
 		r.exits.forget(client.ObjectKeyFromObject(l.job))
 	}
 }
 
+// exit is how a pod ended: as it was then, and the round that it said it was in.
+type exit struct {
+	pod   *corev1.Pod
+	round int32
+}
+
 // exits are how pods ended that began anew in place since, or that others were made in place of: their objects do not
-// say it any more. It is known as long as this process lives, and until all pods have begun anew.
+// say it any more. It is known as long as this process lives, and until all pods have begun anew. A process that does not
+// lead takes it in, too, and forgets nothing: look.recent says what of it counts.
 type exits struct {
 	mu sync.Mutex
-	// pods as they were when they failed, by job.
-	pods map[types.NamespacedName]map[types.UID]*corev1.Pod
+	// pods that failed, by job.
+	pods map[types.NamespacedName]map[types.UID]exit
 }
 
-// mostExits is how many are kept of a job: those that fail first matter.
-const mostExits = 16
+// mostExits is how many are kept of a job: those that fail first matter. mostJobs is of how many jobs; labels of pods say
+// which, and their authors may write any.
+const (
+	mostExits = 16
+	mostJobs  = 512
+)
 
-func (e *exits) note(job types.NamespacedName, p *corev1.Pod) {
+func (e *exits) note(job types.NamespacedName, x exit) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.pods == nil {
-		e.pods = map[types.NamespacedName]map[types.UID]*corev1.Pod{}
+	if e.pods == nil || e.pods[job] == nil && len(e.pods) >= mostJobs {
+		e.pods = map[types.NamespacedName]map[types.UID]exit{}
 	}
 	if e.pods[job] == nil {
-		e.pods[job] = map[types.UID]*corev1.Pod{}
+		e.pods[job] = map[types.UID]exit{}
 	}
-	if len(e.pods[job]) < mostExits {
-		e.pods[job][p.UID] = p
+	of, id := e.pods[job], x.pod.UID
+	if _, again := of[id]; !again && len(of) >= mostExits {
+		maps.DeleteFunc(of, func(_ types.UID, old exit) bool { return old.round < x.round })
+	}
+	if _, again := of[id]; again || len(of) < mostExits {
+		of[id] = x
 	}
 }
 
-func (e *exits) of(job types.NamespacedName) map[types.UID]*corev1.Pod {
+// of are the exits of a job, in the order of UIDs.
+func (e *exits) of(job types.NamespacedName) []exit {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return maps.Clone(e.pods[job])
+	var out []exit
+	for _, id := range slices.Sorted(maps.Keys(e.pods[job])) {
+		out = append(out, e.pods[job][id])
+	}
+	return out
 }
 
 func (e *exits) forget(job types.NamespacedName) {
@@ -249,28 +293,48 @@ func (r *reconciler) inRounds(keys *jobs.RoundKeys) handler.EventHandler {
 			q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}})
 		}
 	}
-	note := func(o client.Object) bool {
+	note := func(was, o client.Object) bool {
 		p, is := o.(*corev1.Pod)
 		name := o.GetLabels()[keys.Job]
-		if !is || name == "" || p.Annotations[keys.Round] == "" {
+		if !is || name == "" {
 			return false
 		}
-		_, t := view.Culprit(p)
-		if t == nil && view.EvidenceOf(p, core.NodeFine).Disruption == "" {
+		round, says := roundOf(p, keys.Round)
+		how := evidenceOf(p)
+		if !says || how == (evidence{}) {
 			return false
 		}
-		r.exits.note(types.NamespacedName{Namespace: p.Namespace, Name: name}, p)
+		// What was seen before is of the round that the pod was in then: a status may lag behind an agent.
+		if before, is := was.(*corev1.Pod); is && evidenceOf(before) == how {
+			return false
+		}
+		r.exits.note(types.NamespacedName{Namespace: p.Namespace, Name: name}, exit{p, round})
 		return true
 	}
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { look(q, e.Object) },
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
 			was, is := e.ObjectOld, e.ObjectNew
-			if note(is) || was.GetAnnotations()[keys.Round] != is.GetAnnotations()[keys.Round] ||
+			if note(was, is) || was.GetAnnotations()[keys.Round] != is.GetAnnotations()[keys.Round] ||
 				(was.GetDeletionTimestamp() == nil) != (is.GetDeletionTimestamp() == nil) {
 				look(q, is)
 			}
 		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { look(q, e.Object) },
 	}
+}
+
+// evidence is how a pod ended, or has to, as its status says it; zero if it does not.
+type evidence struct {
+	container, disruption string
+	code                  int32
+	at                    int64
+}
+
+func evidenceOf(p *corev1.Pod) evidence {
+	out := evidence{disruption: view.EvidenceOf(p, core.NodeFine).Disruption}
+	if container, t := view.Culprit(p); t != nil {
+		out.container, out.code, out.at = container, t.ExitCode, t.FinishedAt.Unix()
+	}
+	return out
 }

@@ -155,6 +155,42 @@ func (w *rounds) says(pod int, round string) {
 	}
 }
 
+// get is a pod as it is stored.
+func (w *rounds) get(pod int) *corev1.Pod {
+	w.t.Helper()
+	var p corev1.Pod
+	name := types.NamespacedName{Namespace: "lab", Name: fmt.Sprintf("x-w-0-%d", pod)}
+	if err := w.c.Get(w.t.Context(), name, &p); err != nil {
+		w.t.Fatal(err)
+	}
+	return &p
+}
+
+// exits has the container of a pod fail.
+func (w *rounds) exits(p *corev1.Pod) {
+	exited(139)(p)
+	is := &p.Status.ContainerStatuses[0]
+	is.Name, is.State.Terminated.FinishedAt = "c", metav1.NewTime(w.clock.Now())
+}
+
+// sees has the process see a pod change; nil is that it is not there. It reports whether the JobSet is looked at.
+func (w *rounds) sees(was, is *corev1.Pod) bool {
+	queue := workqueue.NewTypedRateLimitingQueue(
+		workqueue.DefaultTypedControllerRateLimiter[reconcile.Request](),
+	)
+	defer queue.ShutDown()
+	h := w.r.inRounds(w.r.kind.Running.Operator.Rounds)
+	switch {
+	case was == nil:
+		h.Create(w.t.Context(), event.CreateEvent{Object: is}, queue)
+	case is == nil:
+		h.Delete(w.t.Context(), event.DeleteEvent{Object: was}, queue)
+	default:
+		h.Update(w.t.Context(), event.UpdateEvent{ObjectOld: was, ObjectNew: is}, queue)
+	}
+	return queue.Len() == 1
+}
+
 // status is what agents read, the current attempt and the previous one, and how often Jobs were made anew.
 func (w *rounds) status() string {
 	w.t.Helper()
@@ -209,21 +245,14 @@ func TestPodsRestartInPlace(t *testing.T) {
 			t.Fatal(err)
 		}
 		was := failed.DeepCopy()
-		exited(139)(failed)
-		failed.Status.ContainerStatuses[0].Name = "c"
+		w.exits(failed)
 		was.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", RestartCount: 1}}
 		if err := w.c.Status().Update(t.Context(), was.DeepCopy()); err != nil {
 			t.Fatal(err)
 		}
-		queue := workqueue.NewTypedRateLimitingQueue(
-			workqueue.DefaultTypedControllerRateLimiter[reconcile.Request](),
-		)
-		w.r.inRounds(w.r.kind.Running.Operator.Rounds).
-			Update(t.Context(), event.UpdateEvent{ObjectOld: was, ObjectNew: failed}, queue)
-		if queue.Len() != 1 {
+		if !w.sees(was, failed) {
 			t.Error("its JobSet is not looked at")
 		}
-		queue.ShutDown()
 		w.says(1, "1")
 		if killed { // once what is to be remembered is written, and before the status is
 			w.step()
@@ -257,6 +286,59 @@ func TestPodsRestartInPlace(t *testing.T) {
 		if w.job().ResourceVersion != before {
 			t.Error("the Job was changed")
 		}
+	}
+}
+
+// TestExitsAreOfOneFault: who did not lead saw pods fail and not what followed; that is no evidence of a later fault. Nor is
+// what is seen again.
+func TestExitsAreOfOneFault(t *testing.T) {
+	w := newRounds(t, 5)
+	old := w.get(1)
+	w.exits(old)
+	if w.sees(old, old); len(w.r.exits.of(types.NamespacedName{Namespace: "lab", Name: "x"})) > 0 {
+		t.Error("what is seen again is noted")
+	}
+	w.sees(w.get(1), old)
+	w.clock.SetTime(w.clock.Now().Add(time.Hour))
+	blames := func(n int, why string) {
+		t.Helper()
+		w.says(2, fmt.Sprint(n))
+		w.run()
+		all := w.recovery().Attempts.Attempts
+		if len(all) != n || all[n-1].Pod != "x-w-0-2" || all[n-1].ExitCode != nil {
+			t.Errorf("%s: the record says %+v", why, all)
+		}
+		w.says(0, fmt.Sprint(n))
+		w.says(1, fmt.Sprint(n))
+		w.run()
+	}
+	blames(1, "it was long ago")
+	old = w.get(1)
+	old.Annotations[jobset.InPlaceRestartAttemptKey] = "0"
+	was := old.DeepCopy()
+	w.exits(old)
+	w.sees(was, old)
+	blames(2, "it was in an earlier round")
+}
+
+// TestExitsAreBounded: whatever labels of failing pods say, and in whatever round they are; of what there is no room for
+// the last round counts.
+func TestExitsAreBounded(t *testing.T) {
+	var e exits
+	last := types.NamespacedName{Namespace: "lab", Name: "last"}
+	for i := range 2 * mostJobs {
+		e.note(types.NamespacedName{Namespace: "lab", Name: fmt.Sprint(i)}, exit{&corev1.Pod{}, 0})
+	}
+	for i := range 3 * mostExits {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint(i))}}
+		e.note(last, exit{p, int32(i / (2 * mostExits))}) //nolint:gosec // they are few
+	}
+	if n := len(e.pods); n > mostJobs {
+		t.Errorf("%d jobs are kept", n)
+	}
+	all := e.of(last)
+	if len(all) != mostExits || slices.ContainsFunc(all, func(x exit) bool { return x.round != 1 }) {
+		t.Errorf("of one are kept %+v", all)
 	}
 }
 
