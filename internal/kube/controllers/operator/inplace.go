@@ -57,6 +57,7 @@ func (r *reconciler) listen(ctx context.Context, l *look) error {
 		return nil
 	}
 	told, made := int32(0), int32(0)
+	var ended []leaver
 	for i := range l.members {
 		if l.members[i].kind == nil || l.seen[i].Attempt < l.kept.Attempt {
 			continue
@@ -68,8 +69,12 @@ func (r *reconciler) listen(ctx context.Context, l *look) error {
 		}
 		n, anew := l.hear(i, pods.Items, keys.Round)
 		told, made = told+n, made+anew
+		ended = append(ended, l.ended(i, pods.Items, keys.Round)...)
 	}
 	if l.left != nil {
+		for k := range ended {
+			l.leaves(&ended[k])
+		}
 		for _, x := range r.exits.of(client.ObjectKeyFromObject(l.job)) {
 			if i := l.memberOf(x.pod); i >= 0 && l.recent(&x) {
 				l.leaves(&leaver{pod: x.pod, member: i})
@@ -108,6 +113,20 @@ func (l *look) hear(i int, pods []corev1.Pod, key string) (told, made int32) {
 		}
 	}
 	return told, made
+}
+
+// ended are the pods of a member that ended in the round that all were in, or have to, and that others may be made in place
+// of: also where nobody saw it who runs.
+func (l *look) ended(i int, pods []corev1.Pod, key string) (out []leaver) {
+	for k := range pods {
+		p := &pods[k]
+		n, says := roundOf(p, key)
+		if says && n == l.kept.Rounds.Current && (p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodFailed) &&
+			l.recent(&exit{p, n}) {
+			out = append(out, leaver{pod: p, member: i})
+		}
+	}
+	return out
 }
 
 // roundOf is the round that a pod says it is in, if it says one.
@@ -312,7 +331,10 @@ func (r *reconciler) inRounds(keys *jobs.RoundKeys) handler.EventHandler {
 		return true
 	}
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { look(q, e.Object) },
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) {
+			note(nil, e.Object) // who begins is told so of all that there are
+			look(q, e.Object)
+		},
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
 			was, is := e.ObjectOld, e.ObjectNew
 			if note(was, is) || was.GetAnnotations()[keys.Round] != is.GetAnnotations()[keys.Round] ||
@@ -320,7 +342,10 @@ func (r *reconciler) inRounds(keys *jobs.RoundKeys) handler.EventHandler {
 				look(q, is)
 			}
 		},
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { look(q, e.Object) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
+			note(nil, e.Object) // what it said last may have been seen by nobody
+			look(q, e.Object)
+		},
 	}
 }
 

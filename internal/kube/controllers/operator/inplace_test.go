@@ -173,6 +173,14 @@ func (w *rounds) exits(p *corev1.Pod) {
 	is.Name, is.State.Terminated.FinishedAt = "c", metav1.NewTime(w.clock.Now())
 }
 
+// remove deletes a pod.
+func (w *rounds) remove(p *corev1.Pod) {
+	w.t.Helper()
+	if err := w.c.Delete(w.t.Context(), p); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // sees has the process see a pod change; nil is that it is not there. It reports whether the JobSet is looked at.
 func (w *rounds) sees(was, is *corev1.Pod) bool {
 	queue := workqueue.NewTypedRateLimitingQueue(
@@ -319,6 +327,49 @@ func TestExitsAreOfOneFault(t *testing.T) {
 	w.exits(old)
 	w.sees(was, old)
 	blames(2, "it was in an earlier round")
+}
+
+// TestWhoBeginsBlamesNobodyForAnEviction: a process that begins when a pod was evicted, and others lost touch with it, finds
+// that in the pod as it is then, or was when it was deleted; the job is charged for nothing.
+func TestWhoBeginsBlamesNobodyForAnEviction(t *testing.T) {
+	for why, begin := range map[string]func(w *rounds, evicted *corev1.Pod){
+		"it is there, and nobody was told": func(*rounds, *corev1.Pod) {},
+		"it is there": func(w *rounds, evicted *corev1.Pod) {
+			w.sees(nil, evicted)
+			w.remove(evicted)
+		},
+		"it was deleted": func(w *rounds, evicted *corev1.Pod) {
+			w.sees(evicted, nil)
+			w.remove(evicted)
+		},
+	} {
+		t.Run(why, func(t *testing.T) {
+			w := newRounds(t, 3)
+			evicted := w.get(1)
+			evicted.Status.Phase = corev1.PodFailed
+			evicted.Status.Conditions = []corev1.PodCondition{{
+				Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "PreemptionByScheduler",
+				LastTransitionTime: metav1.NewTime(w.clock.Now()),
+			}}
+			if err := w.c.Status().Update(t.Context(), evicted); err != nil {
+				t.Fatal(err)
+			}
+			w.clock.SetTime(w.clock.Now().Add(5 * time.Second))
+			w.anew()
+			begin(w, evicted)
+			other := w.get(0)
+			was := other.DeepCopy()
+			w.exits(other)
+			w.sees(was, other)
+			w.says(0, "1")
+			w.run()
+			r := w.recovery()
+			if len(r.Attempts.Attempts) != 1 || r.Attempts.Attempts[0].Pod != "x-w-0-1" ||
+				r.InPlace.Failures != 0 || r.InPlace.FreeFailures != 1 {
+				t.Errorf("it remembers %+v, %+v", r.Attempts, r.InPlace)
+			}
+		})
+	}
 }
 
 // TestExitsAreBounded: whatever labels of failing pods say, and in whatever round they are; of what there is no room for
