@@ -161,9 +161,9 @@ func (p *Plan) lostRound(seen []Seen, m *RetryState, t *turnout, now time.Time) 
 		counter = &r.Free
 	}
 	*counter++
+	m.LastFailure = now
 	if t.done > 0 { // what succeeded does not begin anew in place
 		m.remade()
-		m.LastFailure = now
 		return true, ""
 	}
 	r.Next, r.Over, r.Since = r.Current+1, r.Current+1, now

@@ -115,6 +115,16 @@ func TestRestartsInPlaceCount(t *testing.T) {
 	}
 }
 
+// TestLostRoundsMoveTheLastFailure: what follows is the next attempt, and what was saved before is no progress of it.
+func TestLostRoundsMoveTheLastFailure(t *testing.T) {
+	now := time.Unix(1000, 0)
+	m := RetryState{Started: now, Rounds: Rounds{Begun: true}}
+	later := now.Add(time.Hour)
+	if m = roundPlan(2, 9).Next(inRounds(0, 0, 1), &m, later).RetryState; !m.LastFailure.Equal(later) {
+		t.Errorf("the last failure was at %s", m.LastFailure)
+	}
+}
+
 // TestAMemberThatIsMadeAnewHasTheOthersLeave: one failure, one count: that of the member.
 func TestAMemberThatIsMadeAnewHasTheOthersLeave(t *testing.T) {
 	now := time.Unix(1000, 0)

@@ -189,7 +189,7 @@ func whyLeft(p *corev1.Pod) string {
 // endedInPlace are the attempts of a job whose pods are told to begin anew in place.
 func (r *reconciler) endedInPlace(ctx context.Context, l *look) (history.Attempts, error) {
 	// GPUs are the admission's.
-	a := history.Attempt{Start: metav1.NewTime(l.kept.Started), RestartedPods: l.left.stay}
+	a := history.Attempt{Start: metav1.NewTime(l.began()), RestartedPods: l.left.stay}
 	pods, err := r.ran(ctx, l)
 	if err != nil {
 		return l.attempts, err

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	jobset "github.com/mlbatch/mlbatch/api/jobset/v1alpha2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
@@ -369,6 +370,33 @@ func TestWhoBeginsBlamesNobodyForAnEviction(t *testing.T) {
 				t.Errorf("it remembers %+v, %+v", r.Attempts, r.InPlace)
 			}
 		})
+	}
+}
+
+// TestOneCheckpointIsProgressOnce: an attempt in place begins when the one before was lost, and what was saved before that is
+// nothing that it saved.
+func TestOneCheckpointIsProgressOnce(t *testing.T) {
+	w := newRounds(t, 5)
+	var js jobset.JobSet
+	if err := w.c.Get(t.Context(), types.NamespacedName{Namespace: "lab", Name: "x"}, &js); err != nil {
+		t.Fatal(err)
+	}
+	js.Annotations = map[string]string{
+		history.CheckpointAnnotation: w.clock.Now().UTC().Truncate(time.Second).Format(time.RFC3339),
+	}
+	if err := w.c.Update(t.Context(), &js); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 2 {
+		w.clock.SetTime(w.clock.Now().Add(time.Hour))
+		for i := range 3 {
+			w.says(i, fmt.Sprint(n+1))
+			w.run()
+		}
+	}
+	all := w.recovery().Attempts.Attempts
+	if len(all) != 2 || all[0].Checkpoint == nil || all[1].Checkpoint != nil || all[1].Start.Before(all[0].End) {
+		t.Errorf("the record says %+v", all)
 	}
 }
 
