@@ -28,8 +28,8 @@ type Rounds struct {
 	// Since is when they were told so last, while they come to Next. Zero else: also where all begin anyway, as after a
 	// suspension.
 	Since time.Time
-	// Failures are the rounds that failed, and those to which not all came in time; Free are those that count for no limit.
-	// They are in no counter of RetryState besides.
+	// Failures are the rounds that failed; Free are those that count for no limit. They are in no counter of RetryState
+	// besides. That not all come to the next in time is the same failure, and is none of its own.
 	Failures, Free int32
 }
 
@@ -121,8 +121,10 @@ func (p *Plan) rounds(seen []Seen, m *RetryState, now time.Time) (changed bool, 
 		m.remade() // the failure is counted
 		return true, ""
 	case !r.Since.IsZero() && now.Sub(r.Since) >= p.InPlace.Patience:
+		if m.LastFailure.Before(r.Since) { // it follows from no failure that was counted
+			r.Failures++
+		}
 		m.remade()
-		r.Failures++
 		m.LastFailure = now
 		return true, ""
 	case !r.Since.IsZero():

@@ -217,8 +217,8 @@ func (r *reconciler) endedInPlace(ctx context.Context, l *look) (history.Attempt
 // whyAll is why all pods of a job are made anew though none of its members failed, as a code and in words.
 func (l *look) whyAll(m *podplan.RetryState) (reason, message string) {
 	switch before := &l.kept.Rounds; {
-	case l.plan.InPlace == nil || !before.Begun:
-	case !before.Since.IsZero() && m.Rounds.Failures > before.Failures:
+	case l.plan.InPlace == nil || !before.Begun || m.Failures+m.Free > l.kept.Failures+l.kept.Free:
+	case !before.Since.IsZero() && l.now.Sub(before.Since) >= l.plan.InPlace.Patience:
 		return lateInPlace, fmt.Sprintf(
 			"not all pods came back in place within %s: all are made anew", l.plan.InPlace.Patience)
 	case !before.Since.IsZero() || m.Rounds.Failures+m.Rounds.Free > before.Failures+before.Free:

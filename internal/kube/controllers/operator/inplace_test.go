@@ -24,6 +24,7 @@ import (
 	jobset "github.com/mlbatch/mlbatch/api/jobset/v1alpha2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/foreign"
 	jobsetkind "github.com/mlbatch/mlbatch/internal/kube/jobs/jobset"
@@ -433,14 +434,14 @@ func TestForgedPodsAreNotHeard(t *testing.T) {
 }
 
 // TestWhatDoesNotComeBackIsMadeAnew: pods that are too late, and pods that had succeeded, have all Jobs made anew, and
-// the record says so. The limit counts both.
+// the record says so. The limit counts one failure.
 func TestWhatDoesNotComeBackIsMadeAnew(t *testing.T) {
 	w := newRounds(t, 1)
 	w.says(1, "1")
 	w.run()
 	w.clock.SetTime(w.clock.Now().Add(10 * time.Minute))
 	w.run()
-	expect(t, "the limit is 1", w.status(), "0 0 0 Failed")
+	expect(t, "the limit is 1", w.status(), "0 0 1 ")
 
 	w = newRounds(t, 5)
 	w.says(1, "1")
@@ -449,7 +450,7 @@ func TestWhatDoesNotComeBackIsMadeAnew(t *testing.T) {
 	w.run()
 	expect(t, "too late", w.status(), "0 0 1 ")
 	all := w.recovery().Attempts.Attempts
-	if len(all) != 2 || all[1].Reason != lateInPlace ||
+	if len(all) != 2 || all[1].Reason != lateInPlace || all[1].Category != string(core.CategoryStopped) ||
 		!strings.Contains(all[1].Message, "not all pods came back in place within 10m0s") {
 		t.Errorf("its record says %+v", all)
 	}
