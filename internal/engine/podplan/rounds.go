@@ -115,6 +115,9 @@ func (p *Plan) rounds(seen []Seen, m *RetryState, now time.Time) (changed bool, 
 	case r.Next == r.Current:
 		return p.lostRound(seen, m, &t, now)
 	case t.next == all && (t.done == 0 || r.Since.IsZero()):
+		if m.paused(now) > 0 { // they wait for each other, and for that
+			return false, ""
+		}
 		r.Current, r.Since = r.Next, time.Time{}
 		return true, ""
 	case !r.Since.IsZero() && t.done > 0:

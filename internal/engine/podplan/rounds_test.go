@@ -125,8 +125,29 @@ func TestLostRoundsMoveTheLastFailure(t *testing.T) {
 	}
 }
 
-// TestLatenessIsCountedOnce: not all come to a round in time, which is the failure for which they had to and no other. Where
-// none was counted, as where a pod says what is not so, it is one: else all would be made anew for ever.
+// TestRoundsBeginAfterAPause: what crashes at once would begin in place for ever, as fast as it can. Who waits for that is
+// not late.
+func TestRoundsBeginAfterAPause(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for failures, pause := range map[int32]time.Duration{
+		3: 0, 4: 10 * time.Second, 6: 40 * time.Second, 30: 5 * time.Minute,
+	} {
+		p, m := roundPlan(2, 100), RetryState{Started: now, Rounds: Rounds{Begun: true, Failures: failures - 1}}
+		m = p.Next(inRounds(0, 0, 1), &m, now).RetryState
+		if pause > 0 {
+			early := p.Next(inRounds(0, 1, 1), &m, now.Add(time.Second))
+			if early.Changed || early.Again != pause-time.Second {
+				t.Errorf("after %d failures: %+v", failures, early)
+			}
+		}
+		if next := p.Next(inRounds(0, 1, 1), &m, now.Add(pause)).RetryState; next.Rounds.Current != 1 || next.Attempt != 0 {
+			t.Errorf("after %d failures and %s: %+v", failures, pause, next)
+		}
+	}
+}
+
+// TestLatenessIsCountedOnce: not all come to a round in time, which is the failure for which they had to and no other.
+// Where none was counted, as where a pod says what is not so, it is one: else all would be made anew for ever.
 func TestLatenessIsCountedOnce(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for counted, want := range map[bool]int32{true: 1, false: 2} {
@@ -199,7 +220,7 @@ func TestRoundsComeToAnEndWhateverHappens(t *testing.T) {
 		for range 200 {
 			w.step(true)
 		}
-		for range 60 {
+		for range 120 { // they may be late once, and then there is a pause
 			w.step(false)
 		}
 		m := &w.kept.Rounds
