@@ -11,8 +11,9 @@ import (
 // Each time they do is a round. Pods say themselves in which round they are: one that begins is in the one after that in
 // which all were last, and lets nothing run before all have come to its round.
 type InPlace struct {
-	// Pods is how many there are.
+	// Pods is how many there are, and Each how many a member has, by role.
 	Pods int32
+	Each map[string]int32
 	// Patience is how long they may take to come to a round, counted from the failure: then all members are made anew.
 	Patience time.Duration
 }
@@ -37,7 +38,7 @@ type Rounds struct {
 type InRound struct {
 	// Rounds are those of pods that have not ended, of those that say one.
 	Rounds []int32
-	// Done is how many of its pods have succeeded.
+	// Done is how many of its pods have succeeded; these need not be there any more.
 	Done int32
 	// Failure is what the pod that began anew first says of why, for Plan.Retry; nil is unknown. Why says it to the author.
 	Failure *core.Failure
@@ -74,10 +75,14 @@ type turnout struct {
 
 func (p *Plan) turnout(seen []Seen, m *RetryState) turnout {
 	t := turnout{agreed: true}
+	for i := range p.Roles { // members that are done may be gone, and so may their pods
+		r := &p.Roles[i]
+		t.done += m.Done[r.Name].Below(r.Count) * p.InPlace.Each[r.Name]
+	}
 	for i := range seen {
 		s := &seen[i]
 		r := p.Role(s.Role)
-		if r == nil || !r.has(s.Index) || s.Leaving || s.Attempt < m.Attempt {
+		if r == nil || !r.has(s.Index) || s.Leaving || s.Attempt < m.Attempt || m.Done[r.Name].Has(s.Index) {
 			continue
 		}
 		t.done += s.InRound.Done

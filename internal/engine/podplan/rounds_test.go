@@ -125,6 +125,26 @@ func TestLostRoundsMoveTheLastFailure(t *testing.T) {
 	}
 }
 
+// TestWhatSucceededIsNotWaitedFor: pods of members that are done come to no round, also where neither is there any more.
+func TestWhatSucceededIsNotWaitedFor(t *testing.T) {
+	now := time.Unix(1000, 0)
+	p := roundPlan(5, 9)
+	p.Roles = append(p.Roles, Role{Name: "once", Count: 1, Holds: true, Member: "once", OnFailure: RestartJob})
+	p.Success, p.InPlace.Each = Success{{Roles: []string{"w", "once"}}}, map[string]int32{"w": 4, "once": 1}
+	m := RetryState{
+		Started: now, Rounds: Rounds{Begun: true, Next: 1}, Done: map[string]Indexes{"once": {{0, 0}}},
+	}
+	gone := inRounds(0, 1, 1, 1, 1)
+	there := append(inRounds(0, 1, 1, 1, 1), Seen{
+		Member: Member{Role: "once"}, ID: "done", Life: Succeeded, InRound: InRound{Done: 1},
+	})
+	for _, seen := range [][]Seen{gone, there} {
+		if next := p.Next(seen, &m, now).RetryState; next.Rounds.Current != 1 {
+			t.Errorf("of %d members it says %+v", len(seen), next.Rounds)
+		}
+	}
+}
+
 // TestRoundsBeginAfterAPause: what crashes at once would begin in place for ever, as fast as it can. Who waits for that is
 // not late.
 func TestRoundsBeginAfterAPause(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -111,6 +112,9 @@ func (l *look) hear(i int, pods []corev1.Pod, key string) (told, made int32) {
 				made++
 			}
 		}
+	}
+	if job, is := l.members[i].Object.(*batchv1.Job); is { // who succeeded may be gone
+		l.seen[i].InRound.Done = max(l.seen[i].InRound.Done, job.Status.Succeeded)
 	}
 	return told, made
 }

@@ -401,6 +401,20 @@ func TestOneCheckpointIsProgressOnce(t *testing.T) {
 	}
 }
 
+// TestPodsThatSucceededMayBeGone: their Job counts them.
+func TestPodsThatSucceededMayBeGone(t *testing.T) {
+	w := newRounds(t, 5)
+	w.remove(w.get(2))
+	j := w.job()
+	j.Status.Succeeded = 1
+	if err := w.c.Status().Update(t.Context(), j); err != nil {
+		t.Fatal(err)
+	}
+	w.says(1, "1")
+	w.run()
+	expect(t, "all Jobs are made anew", w.status(), "0 - 1 ")
+}
+
 // TestExitsAreBounded: whatever labels of failing pods say, and in whatever round they are; of what there is no room for
 // the last round counts.
 func TestExitsAreBounded(t *testing.T) {
