@@ -63,6 +63,14 @@ func (r *Rounds) restart() {
 	}
 }
 
+// CountFrom has pods come to the next round from now on where they were told to and it is not known when, as where what was
+// remembered is lost: they are waited for no longer than others.
+func (r *Rounds) CountFrom(now time.Time) {
+	if r.Begun && r.Next > r.Current && r.Over == r.Next && r.Since.IsZero() {
+		r.Since = now
+	}
+}
+
 // turnout is how many pods are in the round in which all were last, how many in the one after it, and how many said any;
 // what else they say counts for none of them: no pod that begins comes further than one round, and none goes back.
 type turnout struct {

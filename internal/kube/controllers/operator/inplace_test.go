@@ -415,6 +415,26 @@ func TestPodsThatSucceededMayBeGone(t *testing.T) {
 	expect(t, "all Jobs are made anew", w.status(), "0 - 1 ")
 }
 
+// TestLostMemoryOfRounds: the status says in which round pods are, and not what counted: nothing does then. A round that is
+// under way does not last for ever.
+func TestLostMemoryOfRounds(t *testing.T) {
+	w := newRounds(t, 5)
+	w.says(1, "1")
+	w.run()
+	o := &recovery.JobRecovery{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "x-uid"}}
+	if err := w.c.Delete(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	w.anew()
+	w.run()
+	if is := w.recovery().InPlace; is == nil || is.Failures != 0 || is.Since == nil || is.Next != 1 {
+		t.Fatalf("it remembers %+v", is)
+	}
+	w.clock.SetTime(w.clock.Now().Add(10 * time.Minute))
+	w.run()
+	expect(t, "too late", w.status(), "0 0 1 ")
+}
+
 // TestExitsAreBounded: whatever labels of failing pods say, and in whatever round they are; of what there is no room for
 // the last round counts.
 func TestExitsAreBounded(t *testing.T) {
