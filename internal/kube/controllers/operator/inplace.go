@@ -45,8 +45,11 @@ type leaver struct {
 
 // told says in words what follows for all pods.
 func (x *leaver) told() string {
-	if x.made > 0 {
-		return fmt.Sprintf("%d pods restart in place, and %d was made anew", x.stay, x.made)
+	switch {
+	case x.made == 1:
+		return fmt.Sprintf("%d pods restart in place, and 1 was made anew", x.stay)
+	case x.made > 1:
+		return fmt.Sprintf("%d pods restart in place, and %d were made anew", x.stay, x.made)
 	}
 	return fmt.Sprintf("%d pods restart in place", x.stay)
 }
@@ -57,8 +60,9 @@ func (r *reconciler) listen(ctx context.Context, l *look) error {
 	if l.plan.InPlace == nil || keys == nil || l.plan.Suspended || l.kept.Outcome != podplan.Open {
 		return nil
 	}
-	told, made := int32(0), int32(0)
+	told := int32(0)
 	var ended []leaver
+	var came []*corev1.Pod
 	for i := range l.members {
 		if l.members[i].kind == nil || l.seen[i].Attempt < l.kept.Attempt {
 			continue
@@ -68,8 +72,8 @@ func (r *reconciler) listen(ctx context.Context, l *look) error {
 			client.MatchingFields{Index: string(l.members[i].GetUID())}, client.UnsafeDisableDeepCopy); err != nil {
 			return fmt.Errorf("list pods of %s: %w", l.members[i].GetName(), err)
 		}
-		n, anew := l.hear(i, pods.Items, keys.Round)
-		told, made = told+n, made+anew
+		n, next := l.hear(i, pods.Items, keys.Round)
+		told, came = told+n, append(came, next...)
 		ended = append(ended, l.ended(i, pods.Items, keys.Round)...)
 	}
 	if l.left != nil {
@@ -81,15 +85,20 @@ func (r *reconciler) listen(ctx context.Context, l *look) error {
 				l.leaves(&leaver{pod: x.pod, member: i})
 			}
 		}
-		l.left.stay, l.left.made = told-made, made
+		for _, p := range came { // before, there was no reason for it; that its containers restart is told late
+			if p.CreationTimestamp.After(leftAt(l.left.pod)) {
+				l.left.made++
+			}
+		}
+		l.left.stay = told - l.left.made
 		l.seen[l.left.member].InRound.Why = "pod " + l.left.pod.Name + " " + whyLeft(l.left.pod)
 	}
 	return nil
 }
 
-// hear takes in what the pods of a member say. It returns how many say anything, and how many of these left the round that
-// all were in by being made anew.
-func (l *look) hear(i int, pods []corev1.Pod, key string) (told, made int32) {
+// hear takes in what the pods of a member say. It returns how many say anything, and which of these left the round that all
+// were in.
+func (l *look) hear(i int, pods []corev1.Pod, key string) (told int32, came []*corev1.Pod) {
 	rounds := &l.kept.Rounds
 	for k := range pods {
 		p := &pods[k]
@@ -108,15 +117,13 @@ func (l *look) hear(i int, pods []corev1.Pod, key string) (told, made int32) {
 		l.seen[i].InRound.Rounds = append(l.seen[i].InRound.Rounds, n)
 		if rounds.Begun && rounds.Next == rounds.Current && n == rounds.Current+1 {
 			l.leaves(&leaver{pod: p, member: i})
-			if !restarted(p) {
-				made++
-			}
+			came = append(came, p)
 		}
 	}
 	if job, is := l.members[i].Object.(*batchv1.Job); is { // who succeeded may be gone
 		l.seen[i].InRound.Done = max(l.seen[i].InRound.Done, job.Status.Succeeded)
 	}
-	return told, made
+	return told, came
 }
 
 // ended are the pods of a member that ended in the round that all were in, or have to, and that others may be made in place
@@ -156,13 +163,6 @@ func leftAt(p *corev1.Pod) time.Time {
 		}
 	}
 	return at
-}
-
-// restarted reports whether a container of a pod was started again.
-func restarted(p *corev1.Pod) bool {
-	again := func(s corev1.ContainerStatus) bool { return s.RestartCount > 0 }
-	return slices.ContainsFunc(p.Status.InitContainerStatuses, again) ||
-		slices.ContainsFunc(p.Status.ContainerStatuses, again)
 }
 
 // leaves notes who left first: of whom it is known that it failed, the first to fail.

@@ -128,7 +128,8 @@ func (w *rounds) pod(name string, owner types.UID, round string) {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "lab", Name: name, UID: types.UID(name), Labels: map[string]string{jobset.JobSetNameKey: "x"},
-			Annotations: map[string]string{jobset.InPlaceRestartAttemptKey: round},
+			Annotations:       map[string]string{jobset.InPlaceRestartAttemptKey: round},
+			CreationTimestamp: metav1.NewTime(w.clock.Now()),
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: "batch/v1", Kind: "Job", Name: "x-w-0", UID: owner, Controller: new(true),
 			}},
@@ -371,6 +372,26 @@ func TestWhoBeginsBlamesNobodyForAnEviction(t *testing.T) {
 				t.Errorf("it remembers %+v, %+v", r.Attempts, r.InPlace)
 			}
 		})
+	}
+}
+
+// TestPodsMadeAnewAreTold: they were made after the failure. That containers restart is told late, and says nothing of it.
+func TestPodsMadeAnewAreTold(t *testing.T) {
+	w := newRounds(t, 3)
+	lost := w.get(1)
+	was := lost.DeepCopy()
+	w.exits(lost)
+	w.sees(was, lost)
+	w.remove(was)
+	w.clock.SetTime(w.clock.Now().Add(time.Minute))
+	w.pod("x-w-0-3", w.job().UID, "1")
+	w.says(0, "1")
+	w.run()
+	if said := w.events(); !strings.Contains(said, "2 pods restart in place, and 1 was made anew, attempt 1: pod x-w-0-1") {
+		t.Errorf("it says %s", said)
+	}
+	if a := w.recovery().Attempts.Attempts; len(a) != 1 || a[0].RestartedPods != 2 {
+		t.Errorf("the record says %+v", a)
 	}
 }
 

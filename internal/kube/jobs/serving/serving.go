@@ -10,6 +10,8 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
+	"slices"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -74,7 +76,11 @@ func All() []Kind {
 }
 
 // Grouped are the kinds of objects that consist of groups of pods.
-func Grouped() []jobs.GroupedKind { return []jobs.GroupedKind{leaderworkerset.Kind()} }
+func Grouped() []jobs.GroupedKind { return slices.Clone(groupedKinds()) }
+
+var groupedKinds = sync.OnceValue( //nolint:gochecknoglobals // computed once: handlers of pods ask for it
+	func() []jobs.GroupedKind { return []jobs.GroupedKind{leaderworkerset.Kind()} },
+)
 
 // GroupedKind is that of Grouped with a framework, or with a mark on its pods; nil if there is none.
 func GroupedKind(framework string) *jobs.GroupedKind {
