@@ -160,7 +160,12 @@ func TestRoundsBeginAfterAPause(t *testing.T) {
 				t.Errorf("after %d failures: %+v", failures, early)
 			}
 		}
-		if next := p.Next(inRounds(0, 1, 1), &m, now.Add(pause)).RetryState; next.Rounds.Current != 1 || next.Attempt != 0 {
+		if next := p.Next(
+			inRounds(0, 1, 1),
+			&m,
+			now.Add(pause),
+		).RetryState; next.Rounds.Current != 1 ||
+			next.Attempt != 0 {
 			t.Errorf("after %d failures and %s: %+v", failures, pause, next)
 		}
 	}

@@ -133,7 +133,8 @@ func (l *look) ended(i int, pods []corev1.Pod, key string) (out []leaver) {
 	for k := range pods {
 		p := &pods[k]
 		n, says := roundOf(p, key)
-		if says && n == l.kept.Rounds.Current && (p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodFailed) &&
+		if says && n == l.kept.Rounds.Current &&
+			(p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodFailed) &&
 			l.recent(&exit{p, n}) {
 			out = append(out, leaver{pod: p, member: i})
 		}

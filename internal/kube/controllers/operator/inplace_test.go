@@ -387,7 +387,10 @@ func TestPodsMadeAnewAreTold(t *testing.T) {
 	w.pod("x-w-0-3", w.job().UID, "1")
 	w.says(0, "1")
 	w.run()
-	if said := w.events(); !strings.Contains(said, "2 pods restart in place, and 1 was made anew, attempt 1: pod x-w-0-1") {
+	if said := w.events(); !strings.Contains(
+		said,
+		"2 pods restart in place, and 1 was made anew, attempt 1: pod x-w-0-1",
+	) {
 		t.Errorf("it says %s", said)
 	}
 	if a := w.recovery().Attempts.Attempts; len(a) != 1 || a[0].RestartedPods != 2 {
@@ -466,7 +469,7 @@ func TestExitsAreBounded(t *testing.T) {
 	}
 	for i := range 3 * mostExits {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint(i))}}
-		e.note(last, exit{p, int32(i / (2 * mostExits))}) //nolint:gosec // they are few
+		e.note(last, exit{p, int32(i / (2 * mostExits))})
 	}
 	if n := len(e.pods); n > mostJobs {
 		t.Errorf("%d jobs are kept", n)

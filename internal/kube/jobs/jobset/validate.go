@@ -541,7 +541,8 @@ func validateChange(was, is *api.JobSet) field.ErrorList {
 // restartsUnstopped reports whether the pods of a JobSet restart in place and run through a change of it: one that is queued
 // is stopped if it grows.
 func restartsUnstopped(was, is *api.JobSet) bool {
-	return is.Labels[kueue.QueueNameLabel] == "" && !suspended(was) && !suspended(is) && read(is).inPlace() != nil
+	return is.Labels[kueue.QueueNameLabel] == "" && !suspended(was) && !suspended(is) &&
+		read(is).inPlace() != nil
 }
 
 // resizes reports whether a Job may get another number of pods: each has a part of the work
