@@ -386,7 +386,7 @@ func divided(whole, within []history.Attempt, now time.Time) []history.Attempt {
 }
 
 // followed reports whether the whole job was stopped or begun anew for what some of its pods were to be
-// replaced for. Those that restart in place wait for the pod that is made anew.
+// replaced for. Those that restart in place wait for pods that are made anew, whichever of them their entry names.
 func followed(part *history.Attempt, all []history.Attempt) bool {
 	const soon, waited = 5 * time.Second, 10 * time.Minute
 	return slices.ContainsFunc(all, func(a history.Attempt) bool {
@@ -394,8 +394,8 @@ func followed(part *history.Attempt, all []history.Attempt) bool {
 			return false
 		}
 		after := a.End.Sub(part.End.Time)
-		return (after.Abs() <= soon || a.RestartedPods > 0 && after > 0 && after <= waited) &&
-			slices.Equal(a.FailedNodes, part.FailedNodes)
+		return a.RestartedPods > 0 && after > 0 && after <= waited ||
+			after.Abs() <= soon && slices.Equal(a.FailedNodes, part.FailedNodes)
 	})
 }
 

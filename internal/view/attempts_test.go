@@ -255,6 +255,29 @@ func TestReplacedAndThenRestartedIsOnce(t *testing.T) {
 	}
 }
 
+// TestFaultOfTwoNodesInPlaceIsOnce: all pods restart in place for a pod that is made anew, and that two nodes had to be left
+// for it is no second fault; what comes much later is another.
+func TestFaultOfTwoNodesInPlaceIsOnce(t *testing.T) {
+	for end, want := range map[int]int32{130: 0, 100 + 601: 1} {
+		var all history.Attempts
+		for i, node := range []string{"n1", "n2"} {
+			part := ran(0, 100+i, core.CategoryNodeFailure)
+			part.ReplacedPods, part.FailedNodes = 1, []string{node}
+			all = AddAttempt(all, part)
+		}
+		whole := ran(0, end, core.CategoryNodeFailure)
+		whole.RestartedPods, whole.FailedNodes = 3, []string{"n2"}
+		w := admittedSince(at(0))
+		w.Status.Conditions = append(w.Status.Conditions, metav1.Condition{
+			Type: kueue.WorkloadAttempts, Status: "True", Message: AttemptsText(all),
+		})
+		got := AttemptsOf(w, history.Attempts{Attempts: []history.Attempt{whole}}, nil, at(900).Time).Total
+		if got.Replacements != want {
+			t.Errorf("restarted at %d: in all %+v", end, got)
+		}
+	}
+}
+
 // TestMergedFaultThatStopsTheWholeJob: what part of a fault the whole job is stopped for at last is told with the whole job,
 // and what it lost counts once.
 func TestMergedFaultThatStopsTheWholeJob(t *testing.T) {

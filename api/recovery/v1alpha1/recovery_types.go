@@ -127,8 +127,7 @@ type InPlace struct {
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
 
-	// failures counts restarts in place, and those whose pods did not come back in time; freeFailures those that count
-	// against no limit.
+	// failures counts restarts in place; freeFailures those that count against no limit.
 	// +optional
 	Failures int32 `json:"failures,omitempty"`
 	// +optional

@@ -248,13 +248,22 @@ func because(why string) string {
 	return ": " + why
 }
 
-// Pauses before pods are made after failures: none after the first few, then one that
+// Pauses before pods are made after failures, or a round begins: none after the first few, then one that
 // doubles, as kubelets do for containers that crash.
 const (
 	failuresAtOnce = 3
 	firstPause     = 10 * time.Second
 	longestPause   = 5 * time.Minute
 )
+
+// paused is how long it still is until anything begins after the last failure; 0 if it may.
+func (m *RetryState) paused(now time.Time) time.Duration {
+	if m.LastFailure.IsZero() {
+		return 0
+	}
+	of := m.Failures + m.Free + m.Rounds.Failures + m.Rounds.Free
+	return max(m.LastFailure.Add(pause(of)).Sub(now), 0)
+}
 
 func pause(failures int32) time.Duration {
 	if failures <= failuresAtOnce {

@@ -282,7 +282,7 @@ func (p *Plan) make(seen []Seen, m RetryState, now time.Time) Actions {
 	if left := p.patience(&m, now); left > 0 && (s.Again == 0 || left < s.Again) {
 		s.Again = left
 	}
-	if left := m.LastFailure.Add(pause(m.Failures + m.Free)).Sub(now); !m.LastFailure.IsZero() && left > 0 {
+	if left := m.paused(now); left > 0 {
 		if s.Again == 0 || left < s.Again {
 			s.Again = left
 		}

@@ -11,8 +11,9 @@ import (
 // Each time they do is a round. Pods say themselves in which round they are: one that begins is in the one after that in
 // which all were last, and lets nothing run before all have come to its round.
 type InPlace struct {
-	// Pods is how many there are.
+	// Pods is how many there are, and Each how many a member has, by role.
 	Pods int32
+	Each map[string]int32
 	// Patience is how long they may take to come to a round, counted from the failure: then all members are made anew.
 	Patience time.Duration
 }
@@ -28,8 +29,8 @@ type Rounds struct {
 	// Since is when they were told so last, while they come to Next. Zero else: also where all begin anyway, as after a
 	// suspension.
 	Since time.Time
-	// Failures are the rounds that failed, and those to which not all came in time; Free are those that count for no limit.
-	// They are in no counter of RetryState besides.
+	// Failures are the rounds that failed; Free are those that count for no limit. They are in no counter of RetryState
+	// besides. That not all come to the next in time is the same failure, and is none of its own.
 	Failures, Free int32
 }
 
@@ -37,7 +38,7 @@ type Rounds struct {
 type InRound struct {
 	// Rounds are those of pods that have not ended, of those that say one.
 	Rounds []int32
-	// Done is how many of its pods have succeeded.
+	// Done is how many of its pods have succeeded; these need not be there any more.
 	Done int32
 	// Failure is what the pod that began anew first says of why, for Plan.Retry; nil is unknown. Why says it to the author.
 	Failure *core.Failure
@@ -62,6 +63,14 @@ func (r *Rounds) restart() {
 	}
 }
 
+// CountFrom has pods come to the next round from now on where they were told to and it is not known when, as where what was
+// remembered is lost: they are waited for no longer than others.
+func (r *Rounds) CountFrom(now time.Time) {
+	if r.Begun && r.Next > r.Current && r.Over == r.Next && r.Since.IsZero() {
+		r.Since = now
+	}
+}
+
 // turnout is how many pods are in the round in which all were last, how many in the one after it, and how many said any;
 // what else they say counts for none of them: no pod that begins comes further than one round, and none goes back.
 type turnout struct {
@@ -74,10 +83,14 @@ type turnout struct {
 
 func (p *Plan) turnout(seen []Seen, m *RetryState) turnout {
 	t := turnout{agreed: true}
+	for i := range p.Roles { // members that are done may be gone, and so may their pods
+		r := &p.Roles[i]
+		t.done += m.Done[r.Name].Below(r.Count) * p.InPlace.Each[r.Name]
+	}
 	for i := range seen {
 		s := &seen[i]
 		r := p.Role(s.Role)
-		if r == nil || !r.has(s.Index) || s.Leaving || s.Attempt < m.Attempt {
+		if r == nil || !r.has(s.Index) || s.Leaving || s.Attempt < m.Attempt || m.Done[r.Name].Has(s.Index) {
 			continue
 		}
 		t.done += s.InRound.Done
@@ -115,14 +128,19 @@ func (p *Plan) rounds(seen []Seen, m *RetryState, now time.Time) (changed bool, 
 	case r.Next == r.Current:
 		return p.lostRound(seen, m, &t, now)
 	case t.next == all && (t.done == 0 || r.Since.IsZero()):
+		if m.paused(now) > 0 { // they wait for each other, and for that
+			return false, ""
+		}
 		r.Current, r.Since = r.Next, time.Time{}
 		return true, ""
 	case !r.Since.IsZero() && t.done > 0:
 		m.remade() // the failure is counted
 		return true, ""
 	case !r.Since.IsZero() && now.Sub(r.Since) >= p.InPlace.Patience:
+		if m.LastFailure.Before(r.Since) { // it follows from no failure that was counted
+			r.Failures++
+		}
 		m.remade()
-		r.Failures++
 		m.LastFailure = now
 		return true, ""
 	case !r.Since.IsZero():
@@ -161,9 +179,9 @@ func (p *Plan) lostRound(seen []Seen, m *RetryState, t *turnout, now time.Time) 
 		counter = &r.Free
 	}
 	*counter++
+	m.LastFailure = now
 	if t.done > 0 { // what succeeded does not begin anew in place
 		m.remade()
-		m.LastFailure = now
 		return true, ""
 	}
 	r.Next, r.Over, r.Since = r.Current+1, r.Current+1, now

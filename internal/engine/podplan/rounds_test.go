@@ -58,7 +58,7 @@ func TestRounds(t *testing.T) {
 		"all came":                            {coming, inRounds(0, 3, 3, 3), time.Minute, Rounds{true, 3, 3, 3, time.Time{}, 1, 0}, 0},
 		"one claims to be further":            {coming, inRounds(0, 3, 3, 4), time.Minute, coming, 0},
 		"one too many is not all":             {coming, inRounds(0, 3, 3, 3, 3), time.Minute, coming, 0},
-		"one did not come in time":            {coming, inRounds(0, 3, 3, 2), 5 * time.Minute, Rounds{true, 2, 3, 3, time.Time{}, 2, 0}, 1},
+		"one did not come in time":            {coming, inRounds(0, 3, 3, 2), 5 * time.Minute, Rounds{true, 2, 3, 3, time.Time{}, 1, 0}, 1},
 		"a pod had succeeded before":          {together, done(inRounds(0, 3, 2), 1), 0, Rounds{true, 2, 3, 2, time.Time{}, 1, 0}, 1},
 		"a pod succeeded, and nobody failed":  {together, done(inRounds(0, 2, 2), 1), 0, together, 0},
 		"a pod succeeded while others began":  {coming, done(inRounds(0, 3, 3), 1), time.Minute, Rounds{true, 2, 3, 3, time.Time{}, 1, 0}, 1},
@@ -70,7 +70,7 @@ func TestRounds(t *testing.T) {
 		"pods of an earlier attempt are away": {together, append(inRounds(-1, 3, 3, 3), inRounds(0, 2, 2, 2)...), 0, together, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := RetryState{Started: start, Rounds: tc.kept}
+			m := RetryState{Started: start, LastFailure: tc.kept.Since, Rounds: tc.kept}
 			next := roundPlan(3, 10).Next(tc.seen, &m, start.Add(tc.after))
 			if next.RetryState.Rounds != tc.want || next.RetryState.Attempt != tc.attempt {
 				t.Errorf("got %+v in attempt %d", next.RetryState.Rounds, next.RetryState.Attempt)
@@ -112,6 +112,78 @@ func TestRestartsInPlaceCount(t *testing.T) {
 	free := p.Next(fault(&core.Failure{Category: core.CategoryNodeFailure}), &m, now).RetryState
 	if free.Outcome != Open || free.Rounds.Failures != 1 || free.Rounds.Free != 1 || free.Rounds.Next != 1 {
 		t.Errorf("of a node: %+v", free)
+	}
+}
+
+// TestLostRoundsMoveTheLastFailure: what follows is the next attempt, and what was saved before is no progress of it.
+func TestLostRoundsMoveTheLastFailure(t *testing.T) {
+	now := time.Unix(1000, 0)
+	m := RetryState{Started: now, Rounds: Rounds{Begun: true}}
+	later := now.Add(time.Hour)
+	if m = roundPlan(2, 9).Next(inRounds(0, 0, 1), &m, later).RetryState; !m.LastFailure.Equal(later) {
+		t.Errorf("the last failure was at %s", m.LastFailure)
+	}
+}
+
+// TestWhatSucceededIsNotWaitedFor: pods of members that are done come to no round, also where neither is there any more.
+func TestWhatSucceededIsNotWaitedFor(t *testing.T) {
+	now := time.Unix(1000, 0)
+	p := roundPlan(5, 9)
+	p.Roles = append(p.Roles, Role{Name: "once", Count: 1, Holds: true, Member: "once", OnFailure: RestartJob})
+	p.Success, p.InPlace.Each = Success{{Roles: []string{"w", "once"}}}, map[string]int32{"w": 4, "once": 1}
+	m := RetryState{
+		Started: now, Rounds: Rounds{Begun: true, Next: 1}, Done: map[string]Indexes{"once": {{0, 0}}},
+	}
+	gone := inRounds(0, 1, 1, 1, 1)
+	there := append(inRounds(0, 1, 1, 1, 1), Seen{
+		Member: Member{Role: "once"}, ID: "done", Life: Succeeded, InRound: InRound{Done: 1},
+	})
+	for _, seen := range [][]Seen{gone, there} {
+		if next := p.Next(seen, &m, now).RetryState; next.Rounds.Current != 1 {
+			t.Errorf("of %d members it says %+v", len(seen), next.Rounds)
+		}
+	}
+}
+
+// TestRoundsBeginAfterAPause: what crashes at once would begin in place for ever, as fast as it can. Who waits for that is
+// not late.
+func TestRoundsBeginAfterAPause(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for failures, pause := range map[int32]time.Duration{
+		3: 0, 4: 10 * time.Second, 6: 40 * time.Second, 30: 5 * time.Minute,
+	} {
+		p, m := roundPlan(2, 100), RetryState{Started: now, Rounds: Rounds{Begun: true, Failures: failures - 1}}
+		m = p.Next(inRounds(0, 0, 1), &m, now).RetryState
+		if pause > 0 {
+			early := p.Next(inRounds(0, 1, 1), &m, now.Add(time.Second))
+			if early.Changed || early.Again != pause-time.Second {
+				t.Errorf("after %d failures: %+v", failures, early)
+			}
+		}
+		if next := p.Next(
+			inRounds(0, 1, 1),
+			&m,
+			now.Add(pause),
+		).RetryState; next.Rounds.Current != 1 ||
+			next.Attempt != 0 {
+			t.Errorf("after %d failures and %s: %+v", failures, pause, next)
+		}
+	}
+}
+
+// TestLatenessIsCountedOnce: not all come to a round in time, which is the failure for which they had to and no other.
+// Where none was counted, as where a pod says what is not so, it is one: else all would be made anew for ever.
+func TestLatenessIsCountedOnce(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for counted, want := range map[bool]int32{true: 1, false: 2} {
+		m := RetryState{Started: now, Rounds: Rounds{Begun: true, Next: 1, Over: 1, Failures: 1, Since: now}}
+		if counted {
+			m.LastFailure = now
+		}
+		m = roundPlan(2, 9).Next(inRounds(0, 0, 1), &m, now.Add(time.Hour)).RetryState
+		if m.Attempt != 1 || m.Rounds.Failures != want || !m.LastFailure.Equal(now.Add(time.Hour)) {
+			t.Errorf("counted %t: got %+v", counted, m)
+		}
 	}
 }
 
@@ -173,7 +245,7 @@ func TestRoundsComeToAnEndWhateverHappens(t *testing.T) {
 		for range 200 {
 			w.step(true)
 		}
-		for range 60 {
+		for range 120 { // they may be late once, and then there is a pause
 			w.step(false)
 		}
 		m := &w.kept.Rounds
@@ -278,10 +350,10 @@ func (w *roundWorld) attack() {
 			w.begin(a)
 		}
 	case 1: // its node is lost, and it comes back, maybe too late
-		w.faults += 2
+		w.faults++
 		a.down = 1 + w.r.IntN(50)
 	case 2: // a tenant writes
-		w.faults += 2
+		w.faults++
 		a.said = int32(w.r.IntN(9)) - 1 + w.kept.Rounds.Current - 3
 	case 3: // it is stopped and continues
 		w.plan.Suspended = true

@@ -53,7 +53,9 @@ func CaughtUp(stored, told podplan.RetryState) podplan.RetryState {
 	}
 	m.Failures, m.Free = max(m.Failures, told.Failures), max(m.Free, told.Free)
 	if told.Rounds.Begun && (!m.Rounds.Begun || told.Rounds.Current > m.Rounds.Current) {
+		failures, free := m.Rounds.Failures, m.Rounds.Free
 		m.Rounds = told.Rounds
+		m.Rounds.Failures, m.Rounds.Free = max(failures, told.Rounds.Failures), max(free, told.Rounds.Free)
 	}
 	if m.Started.IsZero() {
 		m.Started = told.Started

@@ -69,6 +69,7 @@ func TestCaughtUp(t *testing.T) {
 	}{
 		"same":     {"nothing happened", podplan.RetryState{Started: at(1), Attempt: 1, Failures: 2, Done: done}, podplan.RetryState{Started: at(1), Attempt: 1, Failures: 1}, podplan.RetryState{Started: at(1), Attempt: 1, Failures: 2, Done: done}},
 		"anew":     {"what was done before is done no more", podplan.RetryState{Started: at(1), Done: done, Counted: []string{"a"}}, podplan.RetryState{Started: at(1), Attempt: 1, Failures: 1, LastFailure: at(4)}, podplan.RetryState{Started: at(1), Attempt: 1, Failures: 1, LastFailure: at(4)}},
+		"rounds":   {"what counted is in no status", podplan.RetryState{Rounds: podplan.Rounds{Begun: true, Failures: 2}}, podplan.RetryState{Rounds: podplan.Rounds{Begun: true, Current: 1, Next: 1}}, podplan.RetryState{Rounds: podplan.Rounds{Begun: true, Current: 1, Next: 1, Failures: 2}}},
 		"began":    {"it has pods by now", podplan.RetryState{}, podplan.RetryState{Started: at(3)}, podplan.RetryState{Started: at(3)}},
 		"ended":    {"it ended meanwhile", podplan.RetryState{Started: at(1)}, podplan.RetryState{Outcome: podplan.JobSucceeded, Ended: at(9)}, podplan.RetryState{Started: at(1), Outcome: podplan.JobSucceeded, Ended: at(9)}},
 		"knows it": {"the reason is in what was stored", podplan.RetryState{Outcome: podplan.JobFailed, Reason: podplan.DeadlineExceeded, Ended: at(9)}, podplan.RetryState{Outcome: podplan.JobFailed, Ended: at(9)}, podplan.RetryState{Outcome: podplan.JobFailed, Reason: podplan.DeadlineExceeded, Ended: at(9)}},

@@ -46,6 +46,9 @@ func (r *reconciler) ended(ctx context.Context, l *look, m *podplan.RetryState) 
 	}
 	failed := slices.DeleteFunc(slices.Clone(pods), func(p ranPod) bool { return !p.failed })
 	a := history.Attempt{Start: metav1.NewTime(l.kept.Started)} // its GPUs are those of the admission
+	if l.plan.InPlace != nil {
+		a.Start = metav1.NewTime(l.began())
+	}
 	lost := pods
 	if !all {
 		if len(failed) == 0 {

@@ -20,9 +20,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	history "github.com/mlbatch/mlbatch/api/history/v1alpha1"
 	jobset "github.com/mlbatch/mlbatch/api/jobset/v1alpha2"
 	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	recovery "github.com/mlbatch/mlbatch/api/recovery/v1alpha1"
+	"github.com/mlbatch/mlbatch/internal/core"
 	"github.com/mlbatch/mlbatch/internal/kube/admission"
 	"github.com/mlbatch/mlbatch/internal/kube/foreign"
 	jobsetkind "github.com/mlbatch/mlbatch/internal/kube/jobs/jobset"
@@ -126,7 +128,8 @@ func (w *rounds) pod(name string, owner types.UID, round string) {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "lab", Name: name, UID: types.UID(name), Labels: map[string]string{jobset.JobSetNameKey: "x"},
-			Annotations: map[string]string{jobset.InPlaceRestartAttemptKey: round},
+			Annotations:       map[string]string{jobset.InPlaceRestartAttemptKey: round},
+			CreationTimestamp: metav1.NewTime(w.clock.Now()),
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: "batch/v1", Kind: "Job", Name: "x-w-0", UID: owner, Controller: new(true),
 			}},
@@ -153,6 +156,50 @@ func (w *rounds) says(pod int, round string) {
 	if err := w.c.Update(w.t.Context(), &p); err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+// get is a pod as it is stored.
+func (w *rounds) get(pod int) *corev1.Pod {
+	w.t.Helper()
+	var p corev1.Pod
+	name := types.NamespacedName{Namespace: "lab", Name: fmt.Sprintf("x-w-0-%d", pod)}
+	if err := w.c.Get(w.t.Context(), name, &p); err != nil {
+		w.t.Fatal(err)
+	}
+	return &p
+}
+
+// exits has the container of a pod fail.
+func (w *rounds) exits(p *corev1.Pod) {
+	exited(139)(p)
+	is := &p.Status.ContainerStatuses[0]
+	is.Name, is.State.Terminated.FinishedAt = "c", metav1.NewTime(w.clock.Now())
+}
+
+// remove deletes a pod.
+func (w *rounds) remove(p *corev1.Pod) {
+	w.t.Helper()
+	if err := w.c.Delete(w.t.Context(), p); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// sees has the process see a pod change; nil is that it is not there. It reports whether the JobSet is looked at.
+func (w *rounds) sees(was, is *corev1.Pod) bool {
+	queue := workqueue.NewTypedRateLimitingQueue(
+		workqueue.DefaultTypedControllerRateLimiter[reconcile.Request](),
+	)
+	defer queue.ShutDown()
+	h := w.r.inRounds(w.r.kind.Running.Operator.Rounds)
+	switch {
+	case was == nil:
+		h.Create(w.t.Context(), event.CreateEvent{Object: is}, queue)
+	case is == nil:
+		h.Delete(w.t.Context(), event.DeleteEvent{Object: was}, queue)
+	default:
+		h.Update(w.t.Context(), event.UpdateEvent{ObjectOld: was, ObjectNew: is}, queue)
+	}
+	return queue.Len() == 1
 }
 
 // status is what agents read, the current attempt and the previous one, and how often Jobs were made anew.
@@ -209,21 +256,14 @@ func TestPodsRestartInPlace(t *testing.T) {
 			t.Fatal(err)
 		}
 		was := failed.DeepCopy()
-		exited(139)(failed)
-		failed.Status.ContainerStatuses[0].Name = "c"
+		w.exits(failed)
 		was.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", RestartCount: 1}}
 		if err := w.c.Status().Update(t.Context(), was.DeepCopy()); err != nil {
 			t.Fatal(err)
 		}
-		queue := workqueue.NewTypedRateLimitingQueue(
-			workqueue.DefaultTypedControllerRateLimiter[reconcile.Request](),
-		)
-		w.r.inRounds(w.r.kind.Running.Operator.Rounds).
-			Update(t.Context(), event.UpdateEvent{ObjectOld: was, ObjectNew: failed}, queue)
-		if queue.Len() != 1 {
+		if !w.sees(was, failed) {
 			t.Error("its JobSet is not looked at")
 		}
-		queue.ShutDown()
 		w.says(1, "1")
 		if killed { // once what is to be remembered is written, and before the status is
 			w.step()
@@ -260,6 +300,186 @@ func TestPodsRestartInPlace(t *testing.T) {
 	}
 }
 
+// TestExitsAreOfOneFault: who did not lead saw pods fail and not what followed; that is no evidence of a later fault. Nor is
+// what is seen again.
+func TestExitsAreOfOneFault(t *testing.T) {
+	w := newRounds(t, 5)
+	old := w.get(1)
+	w.exits(old)
+	if w.sees(old, old); len(w.r.exits.of(types.NamespacedName{Namespace: "lab", Name: "x"})) > 0 {
+		t.Error("what is seen again is noted")
+	}
+	w.sees(w.get(1), old)
+	w.clock.SetTime(w.clock.Now().Add(time.Hour))
+	blames := func(n int, why string) {
+		t.Helper()
+		w.says(2, fmt.Sprint(n))
+		w.run()
+		all := w.recovery().Attempts.Attempts
+		if len(all) != n || all[n-1].Pod != "x-w-0-2" || all[n-1].ExitCode != nil {
+			t.Errorf("%s: the record says %+v", why, all)
+		}
+		w.says(0, fmt.Sprint(n))
+		w.says(1, fmt.Sprint(n))
+		w.run()
+	}
+	blames(1, "it was long ago")
+	old = w.get(1)
+	old.Annotations[jobset.InPlaceRestartAttemptKey] = "0"
+	was := old.DeepCopy()
+	w.exits(old)
+	w.sees(was, old)
+	blames(2, "it was in an earlier round")
+}
+
+// TestWhoBeginsBlamesNobodyForAnEviction: a process that begins when a pod was evicted, and others lost touch with it, finds
+// that in the pod as it is then, or was when it was deleted; the job is charged for nothing.
+func TestWhoBeginsBlamesNobodyForAnEviction(t *testing.T) {
+	for why, begin := range map[string]func(w *rounds, evicted *corev1.Pod){
+		"it is there, and nobody was told": func(*rounds, *corev1.Pod) {},
+		"it is there": func(w *rounds, evicted *corev1.Pod) {
+			w.sees(nil, evicted)
+			w.remove(evicted)
+		},
+		"it was deleted": func(w *rounds, evicted *corev1.Pod) {
+			w.sees(evicted, nil)
+			w.remove(evicted)
+		},
+	} {
+		t.Run(why, func(t *testing.T) {
+			w := newRounds(t, 3)
+			evicted := w.get(1)
+			evicted.Status.Phase = corev1.PodFailed
+			evicted.Status.Conditions = []corev1.PodCondition{{
+				Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "PreemptionByScheduler",
+				LastTransitionTime: metav1.NewTime(w.clock.Now()),
+			}}
+			if err := w.c.Status().Update(t.Context(), evicted); err != nil {
+				t.Fatal(err)
+			}
+			w.clock.SetTime(w.clock.Now().Add(5 * time.Second))
+			w.anew()
+			begin(w, evicted)
+			other := w.get(0)
+			was := other.DeepCopy()
+			w.exits(other)
+			w.sees(was, other)
+			w.says(0, "1")
+			w.run()
+			r := w.recovery()
+			if len(r.Attempts.Attempts) != 1 || r.Attempts.Attempts[0].Pod != "x-w-0-1" ||
+				r.InPlace.Failures != 0 || r.InPlace.FreeFailures != 1 {
+				t.Errorf("it remembers %+v, %+v", r.Attempts, r.InPlace)
+			}
+		})
+	}
+}
+
+// TestPodsMadeAnewAreTold: they were made after the failure. That containers restart is told late, and says nothing of it.
+func TestPodsMadeAnewAreTold(t *testing.T) {
+	w := newRounds(t, 3)
+	lost := w.get(1)
+	was := lost.DeepCopy()
+	w.exits(lost)
+	w.sees(was, lost)
+	w.remove(was)
+	w.clock.SetTime(w.clock.Now().Add(time.Minute))
+	w.pod("x-w-0-3", w.job().UID, "1")
+	w.says(0, "1")
+	w.run()
+	if said := w.events(); !strings.Contains(
+		said,
+		"2 pods restart in place, and 1 was made anew, attempt 1: pod x-w-0-1",
+	) {
+		t.Errorf("it says %s", said)
+	}
+	if a := w.recovery().Attempts.Attempts; len(a) != 1 || a[0].RestartedPods != 2 {
+		t.Errorf("the record says %+v", a)
+	}
+}
+
+// TestOneCheckpointIsProgressOnce: an attempt in place begins when the one before was lost, and what was saved before that is
+// nothing that it saved.
+func TestOneCheckpointIsProgressOnce(t *testing.T) {
+	w := newRounds(t, 5)
+	var js jobset.JobSet
+	if err := w.c.Get(t.Context(), types.NamespacedName{Namespace: "lab", Name: "x"}, &js); err != nil {
+		t.Fatal(err)
+	}
+	js.Annotations = map[string]string{
+		history.CheckpointAnnotation: w.clock.Now().UTC().Truncate(time.Second).Format(time.RFC3339),
+	}
+	if err := w.c.Update(t.Context(), &js); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 2 {
+		w.clock.SetTime(w.clock.Now().Add(time.Hour))
+		for i := range 3 {
+			w.says(i, fmt.Sprint(n+1))
+			w.run()
+		}
+	}
+	all := w.recovery().Attempts.Attempts
+	if len(all) != 2 || all[0].Checkpoint == nil || all[1].Checkpoint != nil || all[1].Start.Before(all[0].End) {
+		t.Errorf("the record says %+v", all)
+	}
+}
+
+// TestPodsThatSucceededMayBeGone: their Job counts them.
+func TestPodsThatSucceededMayBeGone(t *testing.T) {
+	w := newRounds(t, 5)
+	w.remove(w.get(2))
+	j := w.job()
+	j.Status.Succeeded = 1
+	if err := w.c.Status().Update(t.Context(), j); err != nil {
+		t.Fatal(err)
+	}
+	w.says(1, "1")
+	w.run()
+	expect(t, "all Jobs are made anew", w.status(), "0 - 1 ")
+}
+
+// TestLostMemoryOfRounds: the status says in which round pods are, and not what counted: nothing does then. A round that is
+// under way does not last for ever.
+func TestLostMemoryOfRounds(t *testing.T) {
+	w := newRounds(t, 5)
+	w.says(1, "1")
+	w.run()
+	o := &recovery.JobRecovery{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "x-uid"}}
+	if err := w.c.Delete(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	w.anew()
+	w.run()
+	if is := w.recovery().InPlace; is == nil || is.Failures != 0 || is.Since == nil || is.Next != 1 {
+		t.Fatalf("it remembers %+v", is)
+	}
+	w.clock.SetTime(w.clock.Now().Add(10 * time.Minute))
+	w.run()
+	expect(t, "too late", w.status(), "0 0 1 ")
+}
+
+// TestExitsAreBounded: whatever labels of failing pods say, and in whatever round they are; of what there is no room for
+// the last round counts.
+func TestExitsAreBounded(t *testing.T) {
+	var e exits
+	last := types.NamespacedName{Namespace: "lab", Name: "last"}
+	for i := range 2 * mostJobs {
+		e.note(types.NamespacedName{Namespace: "lab", Name: fmt.Sprint(i)}, exit{&corev1.Pod{}, 0})
+	}
+	for i := range 3 * mostExits {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint(i))}}
+		e.note(last, exit{p, int32(i / (2 * mostExits))})
+	}
+	if n := len(e.pods); n > mostJobs {
+		t.Errorf("%d jobs are kept", n)
+	}
+	all := e.of(last)
+	if len(all) != mostExits || slices.ContainsFunc(all, func(x exit) bool { return x.round != 1 }) {
+		t.Errorf("of one are kept %+v", all)
+	}
+}
+
 // TestForgedPodsAreNotHeard: pods of others, whatever their labels say, and numbers that no agent comes to, change nothing.
 func TestForgedPodsAreNotHeard(t *testing.T) {
 	w := newRounds(t, 3)
@@ -272,14 +492,14 @@ func TestForgedPodsAreNotHeard(t *testing.T) {
 }
 
 // TestWhatDoesNotComeBackIsMadeAnew: pods that are too late, and pods that had succeeded, have all Jobs made anew, and
-// the record says so. The limit counts both.
+// the record says so. The limit counts one failure.
 func TestWhatDoesNotComeBackIsMadeAnew(t *testing.T) {
 	w := newRounds(t, 1)
 	w.says(1, "1")
 	w.run()
 	w.clock.SetTime(w.clock.Now().Add(10 * time.Minute))
 	w.run()
-	expect(t, "the limit is 1", w.status(), "0 0 0 Failed")
+	expect(t, "the limit is 1", w.status(), "0 0 1 ")
 
 	w = newRounds(t, 5)
 	w.says(1, "1")
@@ -288,7 +508,7 @@ func TestWhatDoesNotComeBackIsMadeAnew(t *testing.T) {
 	w.run()
 	expect(t, "too late", w.status(), "0 0 1 ")
 	all := w.recovery().Attempts.Attempts
-	if len(all) != 2 || all[1].Reason != lateInPlace ||
+	if len(all) != 2 || all[1].Reason != lateInPlace || all[1].Category != string(core.CategoryStopped) ||
 		!strings.Contains(all[1].Message, "not all pods came back in place within 10m0s") {
 		t.Errorf("its record says %+v", all)
 	}

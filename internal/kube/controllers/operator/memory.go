@@ -56,6 +56,7 @@ func (r *reconciler) recall(ctx context.Context, l *look) error {
 	switch {
 	case own == nil:
 		is.memory = r.kind.Running.Operator.Rebuilt(l.job, l.objects(), l.seen)
+		is.memory.Rounds.CountFrom(l.now)
 		l.rebuilt = !reflect.DeepEqual(is.memory, podplan.RetryState{})
 		is.said = !l.rebuilt
 	case carried != "" && carried != l.job.GetResourceVersion():

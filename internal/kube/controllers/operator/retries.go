@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"slices"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -43,10 +44,7 @@ func (r *reconciler) retries(ctx context.Context, l *look) error {
 	if err != nil {
 		return err
 	}
-	began := l.kept.Started
-	if l.kept.LastFailure.After(began) {
-		began = l.kept.LastFailure
-	}
+	began := l.began()
 	saved := slices.ContainsFunc(pods, func(p ranPod) bool { return view.Saved(p, began, l.now) })
 	for _, p := range slices.Backward(pods) { // of a member with several pods the first counts
 		i := l.memberOf(p.Pod)
@@ -72,6 +70,14 @@ func (r *reconciler) retries(ctx context.Context, l *look) error {
 	l.plan.Retry = new(said.Policy())
 	l.plan.Earlier = view.RetryHistory(l.attempts, 0)
 	return nil
+}
+
+// began is when the attempt began that is under way, as far as is known: what was saved before is no progress of it.
+func (l *look) began() time.Time {
+	if l.kept.LastFailure.After(l.kept.Started) {
+		return l.kept.LastFailure
+	}
+	return l.kept.Started
 }
 
 // another reports whether a Job that failed for a reason may do better another time: not one that its own policy or

@@ -30,9 +30,10 @@ func (r *reading) inPlace() *podplan.InPlace {
 	if _, off := r.js.Annotations[api.DisableInPlaceRestartKey]; off || !r.asksInPlace() {
 		return nil
 	}
-	out := &podplan.InPlace{Patience: comeBack}
+	out := &podplan.InPlace{Patience: comeBack, Each: map[string]int32{}}
 	for i := range r.roles {
 		out.Pods += r.roles[i].count * r.roles[i].pods
+		out.Each[podSet(r.roles[i].Name)] = r.roles[i].pods
 	}
 	return out
 }

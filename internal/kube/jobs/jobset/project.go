@@ -150,8 +150,8 @@ func told(js *api.JobSet) podplan.RetryState {
 	return m
 }
 
-// toldRounds is what a status says of restarts in place. How many of them counted it does not say: each that followed a
-// failure had pods leave the one before, which is told by the highest that is over.
+// toldRounds is what a status says of restarts in place. How many of them counted it does not say: what nobody is to blame
+// for, suspensions among it, has pods leave a round as failures do. So none is known to count.
 func toldRounds(s *api.JobSetStatus) podplan.Rounds {
 	is := s.CurrentInPlaceRestartAttempt
 	if is == nil || *is < 0 {
@@ -160,7 +160,6 @@ func toldRounds(s *api.JobSetStatus) podplan.Rounds {
 	r := podplan.Rounds{Begun: true, Current: *is, Next: *is}
 	if last := s.PreviousInPlaceRestartAttempt; last != nil && *last >= 0 {
 		r.Over = min(*last, *is) + 1
-		r.Failures = max(r.Over-s.Restarts, 0)
 	}
 	if r.Over > r.Current {
 		r.Next = r.Current + 1

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	api "github.com/mlbatch/mlbatch/api/jobset/v1alpha2"
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 )
 
 const (
@@ -499,6 +500,13 @@ func validateChange(was, is *api.JobSet) field.ErrorList {
 	}
 	for i := range min(len(a.ReplicatedJobs), len(b.ReplicatedJobs)) {
 		from, to := &a.ReplicatedJobs[i].Template.Spec, &b.ReplicatedJobs[i].Template.Spec
+		if podsOf(to) > podsOf(from) && restartsUnstopped(was, is) {
+			errs = append(errs, field.Forbidden(
+				at.Child("replicatedJobs").Index(i).Child("template", "spec", "parallelism"),
+				"a JobSet with restartStrategy InPlaceRestart and without a queue does not grow while it runs, since pods "+
+					"that begin later have all others begin anew: suspend it, change it, and resume it",
+			))
+		}
 		if metav1.GetControllerOf(is) == nil && resizes(from) && resizes(to) { // else it was admitted as a part
 			to.Parallelism, to.Completions = from.Parallelism, from.Completions
 		}
@@ -528,6 +536,13 @@ func validateChange(was, is *api.JobSet) field.ErrorList {
 		return validate(is) // of what else may change
 	}
 	return errs
+}
+
+// restartsUnstopped reports whether the pods of a JobSet restart in place and run through a change of it: one that is queued
+// is stopped if it grows.
+func restartsUnstopped(was, is *api.JobSet) bool {
+	return is.Labels[kueue.QueueNameLabel] == "" && !suspended(was) && !suspended(is) &&
+		read(is).inPlace() != nil
 }
 
 // resizes reports whether a Job may get another number of pods: each has a part of the work

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/mlbatch/mlbatch/api/jobset/v1alpha2"
+	kueue "github.com/mlbatch/mlbatch/api/kueue/v1beta2"
 	"github.com/mlbatch/mlbatch/internal/kube/jobs/jobset"
 )
 
@@ -196,6 +197,9 @@ func TestChange(t *testing.T) {
 		"grows":              {"pods of further indexes", sized("parallelism: 2, completions: 2, "), sized("parallelism: 3, completions: 3, "), ""},
 		"shrinks":            {"", sized("parallelism: 2, completions: 2, "), sized(""), ""},
 		"grows, held":        {"", held + sized(""), held + sized("parallelism: 3, completions: 3, "), ""},
+		"grows in place":     {"those that begin later count as failed", inPlace("", ""), inPlace("parallelism: 2, completions: 2", "parallelism: 3, completions: 3"), "spec.replicatedJobs[0].template.spec.parallelism"},
+		"shrinks in place":   {"", inPlace("", ""), inPlace("parallelism: 2, completions: 2", "parallelism: 1, completions: 1"), ""},
+		"in place, held":     {"all begin when it is resumed", held + inPlace("", ""), held + inPlace("parallelism: 2, completions: 2", "parallelism: 3, completions: 3"), ""},
 		"more at once":       {"its author said how many share the work", sized("parallelism: 2, completions: 4, "), sized("parallelism: 3, completions: 4, "), "spec.replicatedJobs"},
 		"more work":          {"", sized("parallelism: 2, completions: 2, "), sized("parallelism: 2, completions: 4, "), "spec.replicatedJobs"},
 		"no indexes":         {"a Job ends when one of its pods has", sized("completionMode: NonIndexed, parallelism: 2, completions: 2, "), sized("completionMode: NonIndexed, parallelism: 3, completions: 3, "), "spec.replicatedJobs"},
@@ -224,6 +228,14 @@ func TestChange(t *testing.T) {
 				}
 			}
 		})
+	}
+	const two, three = "parallelism: 2, completions: 2", "parallelism: 3, completions: 3"
+	runs, grown := decode(t, inPlace("", "")), decode(t, inPlace(two, three))
+	for _, js := range []*api.JobSet{runs, grown} {
+		js.Labels = map[string]string{kueue.QueueNameLabel: "q"}
+	}
+	if errs := jobset.Kind().Admission.ValidateChange(runs, grown); len(errs) > 0 {
+		t.Errorf("a queued one is stopped, and may grow: %v", errs)
 	}
 	owned, more := decode(t, sized("")), decode(t, sized("parallelism: 2, completions: 2, "))
 	for _, js := range []*api.JobSet{owned, more} {

@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -74,7 +75,10 @@ func All() []Kind {
 }
 
 // Grouped are the kinds of objects that consist of groups of pods.
-func Grouped() []jobs.GroupedKind { return []jobs.GroupedKind{leaderworkerset.Kind()} }
+func Grouped() []jobs.GroupedKind { return slices.Clone(groupedKinds) }
+
+// groupedKinds are built once: handlers of pods ask for them.
+var groupedKinds = []jobs.GroupedKind{leaderworkerset.Kind()} //nolint:gochecknoglobals // nobody writes it
 
 // GroupedKind is that of Grouped with a framework, or with a mark on its pods; nil if there is none.
 func GroupedKind(framework string) *jobs.GroupedKind {
