@@ -12,6 +12,7 @@ type dayByDay struct {
 	policy  Policy
 	healths map[string]Health
 	others  []Patient
+	next    time.Time
 }
 
 func newDays() *dayByDay {
@@ -26,7 +27,8 @@ func newDays() *dayByDay {
 
 func (d *dayByDay) look(p Patient, at time.Time) Health {
 	p.Name, p.UID, p.Pools = "n", "u", []string{"f"}
-	d.healths = Judge(d.policy, d.healths, append(slices.Clone(d.others), p), time.Time{}, at).Healths
+	v := Judge(d.policy, d.healths, append(slices.Clone(d.others), p), time.Time{}, at)
+	d.healths, d.next = v.Healths, v.Next
 	return d.healths["n"]
 }
 
@@ -80,9 +82,20 @@ func TestManyAtOnceAreNoFaults(t *testing.T) {
 	if h := d.look(p, theDay(0)); len(h.Faults) > 0 {
 		t.Errorf("three of twenty are down, and it has faults %v", h.Faults)
 	}
-	d.others[0].Down, d.others[1].Down = time.Time{}, time.Time{}
-	if h := d.look(p, theDay(0.1)); len(h.Faults) != 1 {
-		t.Errorf("the others are back, and it has faults %v, want one", h.Faults)
+	if h := d.look(p, theDay(0.09)); len(h.Faults) > 0 {
+		t.Errorf("three of twenty are down for hours, and it has faults %v", h.Faults)
+	}
+	for i := range 2 {
+		d.others[i].Down, d.others[i].Returned = time.Time{}, theDay(0.1)
+	}
+	if h := d.look(p, theDay(0.1).Add(9*time.Minute)); len(h.Faults) > 0 {
+		t.Errorf("the others came back just now, and it has faults %v", h.Faults)
+	}
+	if settled := theDay(0.1).Add(backCounts); !d.next.Equal(settled) {
+		t.Errorf("it is looked again at %s, want %s: nothing else happens then", d.next, settled)
+	}
+	if h := d.look(p, theDay(0.1).Add(backCounts)); len(h.Faults) != 1 {
+		t.Errorf("the others are back for ten minutes, and it has faults %v, want one", h.Faults)
 	}
 	d = newDays()
 	bad := badly(SourceCondition, "GpuXid", "nvidia.com/gpu", Failed)

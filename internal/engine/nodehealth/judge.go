@@ -21,7 +21,8 @@ type Patient struct {
 	// Testable says that it is of those that have GPUs which a deep test asks for, and UnderTest that one runs which no queue knows.
 	Testable, UnderTest bool
 	// Down is since when it does not answer, zero if it does, has not done so yet, or was taken out of service by hand.
-	Down time.Time
+	// Returned is since when it answers if it did not before, zero as Down is.
+	Down, Returned time.Time
 	// Lost are the jobs that lost what they did when it failed.
 	Lost []LostJob
 	Evidence
@@ -121,7 +122,7 @@ func (v *Verdict) until(
 	for i := range patients {
 		p := &patients[i]
 		p.DeepPassed, p.Cleared, p.Forgotten = past(p.DeepPassed), past(p.Cleared), past(p.Forgotten)
-		p.Down = past(p.Down)
+		p.Down, p.Returned = past(p.Down), past(p.Returned)
 		p.Found = slices.Clone(p.Found)
 		for k := range p.Found {
 			p.Found[k].Since = past(p.Found[k].Since)
