@@ -171,8 +171,10 @@ func (h Health) blame(p *Patient, down bool, now time.Time) Health {
 	})
 	again := slices.ContainsFunc(faults, func(f Fault) bool { return now.Before(f.At.Add(oneFault)) }) ||
 		slices.ContainsFunc(h.Failing, func(kind FaultKind) bool { return kind != FaultHang })
+	// One that is down with many at times, and alone at others, is so for the same reason.
+	still := slices.ContainsFunc(h.Faults, func(f Fault) bool { return !f.At.Before(p.Down) })
 	news := slices.DeleteFunc(slices.Clone(failing), func(kind FaultKind) bool {
-		return slices.Contains(h.Failing, kind)
+		return slices.Contains(h.Failing, kind) || kind == FaultDown && still
 	})
 	if len(news) > 0 && !again {
 		faults = append(faults, Fault{Kind: news[0], At: now})

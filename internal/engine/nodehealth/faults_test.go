@@ -134,6 +134,24 @@ func TestATroubleIsOneFault(t *testing.T) {
 	}
 }
 
+// A node that stays down has one fault, however often another one fails beside it, and each time of that is one.
+func TestADeadNodeIsOneFault(t *testing.T) {
+	d, dead := newDays(), Patient{Down: theDay(0)}
+	d.policy.Percent = 5 // one of twenty
+	d.look(dead, theDay(0).Add(2*time.Minute))
+	for _, day := range []float64{3, 6} {
+		flaps := &d.others[0]
+		flaps.Down, flaps.Returned = theDay(day), time.Time{}
+		d.look(dead, theDay(day).Add(2*time.Minute))
+		flaps.Down, flaps.Returned = time.Time{}, theDay(day).Add(3*time.Minute)
+		d.look(dead, theDay(day).Add(4*time.Minute)) // here both count
+		d.look(dead, theDay(day).Add(time.Hour))
+	}
+	if dead, flaps := d.healths["n"].Faults, d.healths["other-00"].Faults; len(dead) != 1 || len(flaps) != 2 {
+		t.Errorf("it has faults %v, want one, and the other %v, want two", dead, flaps)
+	}
+}
+
 // A node that fails again and again becomes a lemon, and is better again with the weeks.
 func TestLemons(t *testing.T) {
 	bad := badly(SourceDevice, "g", "g", Failed)
