@@ -287,3 +287,19 @@ func TestFaultsOfAllNodesFit(t *testing.T) {
 		t.Errorf("%d nodes are told of that look bad: these are well", v.Unknown)
 	}
 }
+
+// Where there is no room for all, nodes that wait for their deep test are remembered before those that had faults: these
+// are only avoided, and those would be used untested.
+func TestLemonsPushOutNoneThatWaits(t *testing.T) {
+	policy := Policy{Percent: 100, Most: 2, TestReturned: true}
+	was := map[string]Health{"waits": {UID: "u", Untested: theDay(0)}}
+	patients := []Patient{{Name: "waits", UID: "u", Testable: true}}
+	for _, name := range []string{"a", "b", "c"} {
+		was[name] = Health{UID: "u", Faults: []Fault{{FaultDown, theDay(-1), 1}, {FaultDown, theDay(-3), 1}}}
+		patients = append(patients, Patient{Name: name, UID: "u"})
+	}
+	v := Judge(policy, was, patients, time.Time{}, theDay(1))
+	if h := v.Healths["waits"]; h.Untested.IsZero() || len(v.Healths) != policy.Most {
+		t.Errorf("of %d nodes that are remembered, it is %+v, want that it waits", len(v.Healths), h)
+	}
+}

@@ -131,8 +131,8 @@ func (v *Verdict) until(
 	return before, patients, past(lifted)
 }
 
-// remember notes how the patients are, as far as there is room: first those that the breaker counts, then the worst,
-// then those with the most faults, and of equal ones those that are remembered already.
+// remember notes how the patients are, as far as there is room: first those that the breaker counts, then the worst and
+// those that wait for a test, then those with the most faults, and of equal ones those that are remembered already.
 func (v *Verdict) remember(
 	policy Policy,
 	was map[string]Health,
@@ -155,6 +155,9 @@ func (v *Verdict) remember(
 		e.counted = now.Before(e.Taken.Add(breakerWindow))
 		for _, part := range e.Parts {
 			e.level = max(e.level, part.Level.rank())
+		}
+		if e.Testing || !e.Untested.IsZero() { // one that is not remembered is used untested
+			e.level = max(e.level, 1)
 		}
 		e.blamed = e.Health
 		e.blamed.Held = time.Time{}
