@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mlbatch/mlbatch/internal/engine/ledger"
+	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
 // Least lost work: where the policy of the request says so (core.Preemption.LeastLost), of victims of the same standing
@@ -130,11 +131,33 @@ func (o ordering) compare(a, b *Candidate) int {
 	return victimOrder(a, b)
 }
 
-// sorted are the running workloads of a queue, the last victim first, as Running lists them where nothing counts.
-func (o ordering) sorted(l []*Candidate) []*Candidate {
-	if o.most <= 0 {
+// ranking names the running workloads of a queue in one of the orders in which something counts.
+type ranking struct {
+	queue    int
+	bySecond bool
+}
+
+// ordered are the running workloads of a queue in the order that is set, the last victim first. They are sorted once in a
+// search, which looks for candidates again and again.
+func (s *Searcher) ordered(q *quota.Node) []*Candidate {
+	l := s.Running(q)
+	if s.order.most <= 0 {
 		return l
 	}
+	key := ranking{q.ID, s.order.bySecond}
+	if is, known := s.ranked[key]; known {
+		return is
+	}
+	if s.ranked == nil {
+		s.ranked = map[ranking][]*Candidate{}
+	}
+	is := s.order.sorted(l)
+	s.ranked[key] = is
+	return is
+}
+
+// sorted are the running workloads of a queue, the last victim first, as Running lists them where nothing counts.
+func (o ordering) sorted(l []*Candidate) []*Candidate {
 	type ranked struct {
 		*Candidate
 		lost loss
