@@ -11,7 +11,8 @@ import (
 
 // Least lost work: where the policy of the request says so (core.Preemption.LeastLost), of victims of the same standing
 // those go that lose the least. What a victim loses counts as far as it is known by what its job reported of its
-// checkpoints. One that reports none, or did so long ago, counts as one that has just saved: silence gains nothing.
+// checkpoints. One that reports none, or did so long ago, counts as one that has just saved: who never reports gains
+// nothing. Who reports some only counts as one that saves so seldom, as far as the policy lets it count.
 //
 // Whether there are victims does not depend on it, since what is lost grows with the time, and nobody looks again when
 // only that has changed. So victims are looked for in Kueue's order first, and those of another order stand in their
