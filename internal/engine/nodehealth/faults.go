@@ -39,7 +39,7 @@ const (
 	mostLost   = 9999
 	// downCounts is for how long a node has to be down.
 	downCounts = time.Minute
-	// downTogether is within how long of each other nodes went down that may have what they lack in common, and backCounts
+	// downTogether is within how long of each other nodes went down that may have the reason in common, and backCounts
 	// for how long one that came back counts with those that are down still.
 	downTogether = time.Hour
 	backCounts   = 10 * time.Minute
@@ -206,9 +206,9 @@ func (h Health) blame(p *Patient, down bool, now time.Time) Health {
 	return h
 }
 
-// down are the nodes that are down by themselves: where more of a flavor are than the breaker would take out, their network
-// is, or what they have in common. With a node count those that went down at about the same time, so that one that is dead
-// for days hides no other, and those that have just come back: the last ones back are no worse than they.
+// down are the nodes that are down by themselves: where more of a flavor are than the breaker would take out, their
+// network is, or what they have in common. With a node count those that went down at about the same time, so that one
+// that is dead for days hides no other, and those that have just come back: the last ones back are no worse than they.
 func (v *Verdict) down(
 	policy Policy,
 	patients []Patient,

@@ -288,8 +288,8 @@ func TestFaultsOfAllNodesFit(t *testing.T) {
 	}
 }
 
-// Where there is no room for all, nodes that wait for their deep test are remembered before those that had faults: these
-// are only avoided, and those would be used untested.
+// Where there is no room for all, nodes that wait for their deep test are remembered before those that had faults:
+// these are only avoided, and those would be used untested.
 func TestLemonsPushOutNoneThatWaits(t *testing.T) {
 	policy := Policy{Percent: 100, Most: 2, TestReturned: true}
 	was := map[string]Health{"waits": {UID: "u", Untested: theDay(0)}}

@@ -138,8 +138,8 @@ type ranking struct {
 	bySecond bool
 }
 
-// ordered are the running workloads of a queue in the order that is set, the last victim first. They are sorted once in a
-// search, which looks for candidates again and again.
+// ordered are the running workloads of a queue in the order that is set, the last victim first. They are sorted once in
+// a search, which looks for candidates again and again.
 func (s *Searcher) ordered(q *quota.Node) []*Candidate {
 	l := s.Running(q)
 	if s.order.most <= 0 {

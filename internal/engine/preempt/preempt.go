@@ -5,8 +5,8 @@
 // The search is a trial of the ledger: it takes candidates out one by one until the
 // workload fits, and gives back candidates that turn out not to be needed. It decides nothing; the
 // caller commits. Cost grows with the victims, not with the candidates, because
-// running workloads stand in victim order per queue. Where least lost work counts, those of each queue that may give are
-// sorted twice in a search.
+// running workloads stand in victim order per queue. Where least lost work counts, those of each queue that may give
+// are sorted twice in a search.
 package preempt
 
 import (

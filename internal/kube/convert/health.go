@@ -110,8 +110,8 @@ func Faults(h nodehealth.Health) int32 { return int32(h.Lemon) } //nolint:gosec 
 // bootTime is for how long after it came a node may not be ready, as one that still begins.
 const bootTime = 10 * time.Minute
 
-// Answers is since when a node does not answer by itself, or does again: it is not being deleted or cordoned, and has been
-// ready before, as far as that can be seen. One of both is zero at least.
+// Answers is since when a node does not answer by itself, or does again: it is not being deleted or cordoned, and has
+// been ready before, as far as that can be seen. One of both is zero at least.
 func Answers(n *corev1.Node) (down, returned time.Time) {
 	for _, c := range n.Status.Conditions {
 		if c.Type != corev1.NodeReady || n.Spec.Unschedulable || n.DeletionTimestamp != nil ||

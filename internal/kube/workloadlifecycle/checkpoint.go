@@ -38,8 +38,8 @@ func saved(f Facts) (Write, bool) {
 }
 
 // between is the time from the last checkpoint to the next one. When the job started there was nothing to lose either.
-// What follows within the pause is the same checkpoint as another pod tells of it, or one of many that are noted seldom:
-// the time between stays what it was.
+// What follows within the pause is the same checkpoint as another pod tells of it, or one of many of which few are
+// noted: the time between stays what it was.
 func between(w *kueue.Workload, started, last, next time.Time) time.Duration {
 	if !last.After(started) {
 		return next.Sub(started)
