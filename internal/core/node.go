@@ -64,7 +64,8 @@ type Node struct {
 	// "label autopilot.ibm.com/gpuhealth=EVICT".
 	Why string
 	// Faults says how bad the node's record is, in few steps, 0 being good: of places that are otherwise as good those
-	// with the least are taken. It keeps nothing from starting, and nothing waits for it.
+	// with the least are taken, but where a search for several pod sets gives up. It keeps nothing from starting, and
+	// nothing waits for it.
 	Faults int32
 }
 

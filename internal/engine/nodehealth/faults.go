@@ -39,6 +39,10 @@ const (
 	mostLost   = 9999
 	// downCounts is for how long a node has to be down.
 	downCounts = time.Minute
+	// downTogether is within how long of each other nodes went down that may have the reason in common, and backCounts
+	// for how long one that came back counts with those that are down still.
+	downTogether = time.Hour
+	backCounts   = 10 * time.Minute
 	// aFault is what a fault counts, aLoss what one counts beyond to which jobs were lost.
 	aFault, aLoss = 1000, 500
 	// lookAtFaults is how often it is looked whether nodes have become better with time.
@@ -167,8 +171,10 @@ func (h Health) blame(p *Patient, down bool, now time.Time) Health {
 	})
 	again := slices.ContainsFunc(faults, func(f Fault) bool { return now.Before(f.At.Add(oneFault)) }) ||
 		slices.ContainsFunc(h.Failing, func(kind FaultKind) bool { return kind != FaultHang })
+	// One that is down with many at times, and alone at others, is so for the same reason.
+	still := slices.ContainsFunc(h.Faults, func(f Fault) bool { return !f.At.Before(p.Down) })
 	news := slices.DeleteFunc(slices.Clone(failing), func(kind FaultKind) bool {
-		return slices.Contains(h.Failing, kind)
+		return slices.Contains(h.Failing, kind) || kind == FaultDown && still
 	})
 	if len(news) > 0 && !again {
 		faults = append(faults, Fault{Kind: news[0], At: now})
@@ -200,34 +206,49 @@ func (h Health) blame(p *Patient, down bool, now time.Time) Health {
 	return h
 }
 
-// down are the nodes that are down by themselves: where more of a flavor are than the breaker would take out, their network
-// is, or what they have in common.
+// down are the nodes that are down by themselves: where more of a flavor are than the breaker would take out, their
+// network is, or what they have in common. With a node count those that went down at about the same time, so that one
+// that is dead for days hides no other, and those that have just come back: the last ones back are no worse than they.
 func (v *Verdict) down(
 	policy Policy,
 	patients []Patient,
 	size map[string]int,
 	now time.Time,
 ) map[string]bool {
-	many, out := map[string]int{}, map[string]bool{}
+	down, back, settled := map[string][]time.Time{}, map[string]int{}, time.Time{}
 	for _, p := range patients {
-		if p.Down.IsZero() {
-			continue
-		}
+		end := p.Returned.Add(backCounts)
 		for _, pool := range p.pools() {
-			many[pool]++
+			switch {
+			case !p.Down.IsZero():
+				down[pool] = append(down[pool], p.Down)
+			case now.Before(end):
+				back[pool]++
+				if end.After(settled) {
+					settled = end
+				}
+			}
 		}
 	}
+	for _, times := range down { // each by itself, so order does not matter
+		slices.SortFunc(times, time.Time.Compare)
+	}
+	out := map[string]bool{}
 	for _, p := range patients {
-		if p.Down.IsZero() || slices.ContainsFunc(p.pools(), func(pool string) bool {
-			return many[pool] > max(policy.budget(size[pool]), 1)
-		}) {
-			continue
-		}
-		if at := p.Down.Add(downCounts); at.After(now) {
+		at := p.Down.Add(downCounts)
+		switch {
+		case p.Down.IsZero():
+		case at.After(now):
 			v.due(at, now)
-			continue
+		case slices.ContainsFunc(p.pools(), func(pool string) bool {
+			from, _ := slices.BinarySearchFunc(down[pool], p.Down.Add(-downTogether), time.Time.Compare)
+			until, _ := slices.BinarySearchFunc(down[pool], p.Down.Add(downTogether), time.Time.Compare)
+			return back[pool]+until-from > max(policy.budget(size[pool]), 1)
+		}):
+			v.due(settled, now) // by then only those count that are down still
+		default:
+			out[p.Name] = true
 		}
-		out[p.Name] = true
 	}
 	return out
 }

@@ -12,6 +12,7 @@ type dayByDay struct {
 	policy  Policy
 	healths map[string]Health
 	others  []Patient
+	next    time.Time
 }
 
 func newDays() *dayByDay {
@@ -26,7 +27,8 @@ func newDays() *dayByDay {
 
 func (d *dayByDay) look(p Patient, at time.Time) Health {
 	p.Name, p.UID, p.Pools = "n", "u", []string{"f"}
-	d.healths = Judge(d.policy, d.healths, append(slices.Clone(d.others), p), time.Time{}, at).Healths
+	v := Judge(d.policy, d.healths, append(slices.Clone(d.others), p), time.Time{}, at)
+	d.healths, d.next = v.Healths, v.Next
 	return d.healths["n"]
 }
 
@@ -80,9 +82,20 @@ func TestManyAtOnceAreNoFaults(t *testing.T) {
 	if h := d.look(p, theDay(0)); len(h.Faults) > 0 {
 		t.Errorf("three of twenty are down, and it has faults %v", h.Faults)
 	}
-	d.others[0].Down, d.others[1].Down = time.Time{}, time.Time{}
-	if h := d.look(p, theDay(0.1)); len(h.Faults) != 1 {
-		t.Errorf("the others are back, and it has faults %v, want one", h.Faults)
+	if h := d.look(p, theDay(0.09)); len(h.Faults) > 0 {
+		t.Errorf("three of twenty are down for hours, and it has faults %v", h.Faults)
+	}
+	for i := range 2 {
+		d.others[i].Down, d.others[i].Returned = time.Time{}, theDay(0.1)
+	}
+	if h := d.look(p, theDay(0.1).Add(9*time.Minute)); len(h.Faults) > 0 {
+		t.Errorf("the others came back just now, and it has faults %v", h.Faults)
+	}
+	if settled := theDay(0.1).Add(backCounts); !d.next.Equal(settled) {
+		t.Errorf("it is looked again at %s, want %s: nothing else happens then", d.next, settled)
+	}
+	if h := d.look(p, theDay(0.1).Add(backCounts)); len(h.Faults) != 1 {
+		t.Errorf("the others are back for ten minutes, and it has faults %v, want one", h.Faults)
 	}
 	d = newDays()
 	bad := badly(SourceCondition, "GpuXid", "nvidia.com/gpu", Failed)
@@ -118,6 +131,24 @@ func TestATroubleIsOneFault(t *testing.T) {
 	tested.Found = append(slices.Clone(bad.Found), badly(SourceCheck, DeepTestCheck, "g", Fatal).Found...)
 	if h := d.look(tested, theDay(3)); len(h.Faults) != 1 {
 		t.Errorf("a test found what was found before: faults %v, want one", h.Faults)
+	}
+}
+
+// A node that stays down has one fault, however often another one fails beside it, and each time of that is one.
+func TestADeadNodeIsOneFault(t *testing.T) {
+	d, dead := newDays(), Patient{Down: theDay(0)}
+	d.policy.Percent = 5 // one of twenty
+	d.look(dead, theDay(0).Add(2*time.Minute))
+	for _, day := range []float64{3, 6} {
+		flaps := &d.others[0]
+		flaps.Down, flaps.Returned = theDay(day), time.Time{}
+		d.look(dead, theDay(day).Add(2*time.Minute))
+		flaps.Down, flaps.Returned = time.Time{}, theDay(day).Add(3*time.Minute)
+		d.look(dead, theDay(day).Add(4*time.Minute)) // here both count
+		d.look(dead, theDay(day).Add(time.Hour))
+	}
+	if dead, flaps := d.healths["n"].Faults, d.healths["other-00"].Faults; len(dead) != 1 || len(flaps) != 2 {
+		t.Errorf("it has faults %v, want one, and the other %v, want two", dead, flaps)
 	}
 }
 
@@ -254,5 +285,21 @@ func TestFaultsOfAllNodesFit(t *testing.T) {
 	}
 	if v.Unknown > 0 {
 		t.Errorf("%d nodes are told of that look bad: these are well", v.Unknown)
+	}
+}
+
+// Where there is no room for all, nodes that wait for their deep test are remembered before those that had faults:
+// these are only avoided, and those would be used untested.
+func TestLemonsPushOutNoneThatWaits(t *testing.T) {
+	policy := Policy{Percent: 100, Most: 2, TestReturned: true}
+	was := map[string]Health{"waits": {UID: "u", Untested: theDay(0)}}
+	patients := []Patient{{Name: "waits", UID: "u", Testable: true}}
+	for _, name := range []string{"a", "b", "c"} {
+		was[name] = Health{UID: "u", Faults: []Fault{{FaultDown, theDay(-1), 1}, {FaultDown, theDay(-3), 1}}}
+		patients = append(patients, Patient{Name: name, UID: "u"})
+	}
+	v := Judge(policy, was, patients, time.Time{}, theDay(1))
+	if h := v.Healths["waits"]; h.Untested.IsZero() || len(v.Healths) != policy.Most {
+		t.Errorf("of %d nodes that are remembered, it is %+v, want that it waits", len(v.Healths), h)
 	}
 }

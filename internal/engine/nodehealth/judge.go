@@ -21,7 +21,8 @@ type Patient struct {
 	// Testable says that it is of those that have GPUs which a deep test asks for, and UnderTest that one runs which no queue knows.
 	Testable, UnderTest bool
 	// Down is since when it does not answer, zero if it does, has not done so yet, or was taken out of service by hand.
-	Down time.Time
+	// Returned is since when it answers if it did not before, zero as Down is.
+	Down, Returned time.Time
 	// Lost are the jobs that lost what they did when it failed.
 	Lost []LostJob
 	Evidence
@@ -121,7 +122,7 @@ func (v *Verdict) until(
 	for i := range patients {
 		p := &patients[i]
 		p.DeepPassed, p.Cleared, p.Forgotten = past(p.DeepPassed), past(p.Cleared), past(p.Forgotten)
-		p.Down = past(p.Down)
+		p.Down, p.Returned = past(p.Down), past(p.Returned)
 		p.Found = slices.Clone(p.Found)
 		for k := range p.Found {
 			p.Found[k].Since = past(p.Found[k].Since)
@@ -130,8 +131,8 @@ func (v *Verdict) until(
 	return before, patients, past(lifted)
 }
 
-// remember notes how the patients are, as far as there is room: first those that the breaker counts, then the worst,
-// then those with the most faults, and of equal ones those that are remembered already.
+// remember notes how the patients are, as far as there is room: first those that the breaker counts, then the worst and
+// those that wait for a test, then those with the most faults, and of equal ones those that are remembered already.
 func (v *Verdict) remember(
 	policy Policy,
 	was map[string]Health,
@@ -154,6 +155,9 @@ func (v *Verdict) remember(
 		e.counted = now.Before(e.Taken.Add(breakerWindow))
 		for _, part := range e.Parts {
 			e.level = max(e.level, part.Level.rank())
+		}
+		if e.Testing || !e.Untested.IsZero() { // one that is not remembered is used untested
+			e.level = max(e.level, 1)
 		}
 		e.blamed = e.Health
 		e.blamed.Held = time.Time{}

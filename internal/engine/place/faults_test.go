@@ -144,3 +144,29 @@ func TestFaultsCostNoNearness(t *testing.T) {
 		t.Errorf("with %d sums it has %v pods by rack, want %v", least, got, best)
 	}
 }
+
+// A search that will be made anew without faults ends as soon as that is known.
+func TestNoSearchInVain(t *testing.T) {
+	for name, is := range map[string]core.TopologyRequest{
+		"in a block": {Required: "block"}, "anywhere": {Preferred: "block"},
+	} {
+		for _, faults := range []bool{false, true} {
+			text := "x/r1/a=4 x/r1/b x/r2/c=4 x/r2/d y/r3/e=4 y/r3/f y/r4/g=4 y/r4/h"
+			if faults {
+				text += "~1"
+			}
+			s := inRacks(t, text)
+			s.merges = 0
+			set := Set{Class: s.Class(gpus(4), core.Constraints{Topology: is}, blocks), Count: 5}
+			f := &finder{
+				s: s, ix: s.index(set.Class, Free), class: set.Class, near: set.Class.near, view: Free,
+			}
+			if _, ok := f.search(set, -1); ok == faults || !f.tired {
+				t.Errorf("%s, with faults %t: found %t, tired %t", name, faults, ok, f.tired)
+			}
+			if _, _, ok := s.Place(Request{View: Free, Sets: []Set{set}}); !ok {
+				t.Errorf("%s, with faults %t: it has no place", name, faults)
+			}
+		}
+	}
+}

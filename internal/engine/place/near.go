@@ -154,12 +154,15 @@ func (s *Nodes) find(set Set, v View, within int32, own []Hold) ([]Spot, bool) {
 	}
 	f := &finder{s: s, ix: ix, class: set.Class, near: near, view: v, own: own}
 	spots, ok := f.search(set, within)
-	if f.tired && f.faulty { // whatever else is better or worse counts more
+	if f.vain() { // whatever else is better or worse counts more
 		f = &finder{s: s, ix: ix, class: set.Class, near: near, view: v, own: own, blind: true}
 		return f.search(set, within)
 	}
 	return spots, ok
 }
+
+// vain reports whether the search is made anew without faults, whatever this one finds.
+func (f *finder) vain() bool { return f.tired && f.faulty }
 
 // search is find, with what faults nodes have or without.
 func (f *finder) search(set Set, within int32) ([]Spot, bool) {
@@ -189,7 +192,7 @@ func (f *finder) nearest(want, within int32) bool {
 	if near.wide && f.balance(near.preferred, want, within) {
 		return true
 	}
-	for level := len(near.tree.levels) - 1; level >= near.required; level-- {
+	for level := len(near.tree.levels) - 1; level >= near.required && !f.vain(); level-- {
 		if level == near.balanced-1 && !near.wide && f.balance(level, want, within) {
 			return true
 		}
@@ -203,6 +206,9 @@ func (f *finder) nearest(want, within int32) bool {
 			}
 			f.top, f.left = level, f.s.merges
 			c := f.curve(d, want, want)
+			if f.vain() {
+				return false
+			}
 			if c == nil {
 				if greedy < 0 || f.tighter(d, greedy) {
 					greedy = d

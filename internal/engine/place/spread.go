@@ -279,7 +279,9 @@ func (f *finder) spread(want, within int32) bool {
 		if ok && f.fillPortions(portions) && f.holds() {
 			return true
 		}
-		f.spots = f.spots[:0]
+		if f.spots = f.spots[:0]; f.vain() {
+			break
+		}
 	}
 	return false
 }
@@ -515,6 +517,8 @@ func (f *finder) fillPortions(portions []portion) bool {
 		n := int32(p.pods) //nolint:gosec // pods of a set
 		f.top, f.left = f.near.tree.domains[p.domain].level, f.s.merges
 		switch c := f.curve(p.domain, n, n); {
+		case f.vain():
+			return false
 		case c == nil:
 			if f.fillDomain(p.domain, n) > 0 {
 				return false
@@ -565,7 +569,7 @@ func (f *finder) holds() bool {
 // spread, as many, in one domain as narrow as there is one, of the given level at most; false if there is none.
 func (f *finder) balance(narrowest int, want, within int32) bool {
 	t, near := f.near.tree, f.near
-	for level := narrowest; level >= near.required; level-- {
+	for level := narrowest; level >= near.required && !f.vain(); level-- {
 		var best []portion
 		at := root
 		for i := range t.domains {

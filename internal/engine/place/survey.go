@@ -14,6 +14,16 @@ import (
 // mostNamed is how many nodes out of service a Survey names.
 const mostNamed = 10
 
+// inNames are nodes, of which those with fewer faults come first, in order of their names.
+func inNames(order []*Node) []*Node {
+	if n := len(order); n == 0 || order[0].spec.Faults == order[n-1].spec.Faults {
+		return order
+	}
+	return slices.SortedFunc(slices.Values(order), func(a, b *Node) int {
+		return core.CompareNames(a.spec.Name, b.spec.Name)
+	})
+}
+
 // Survey says how the nodes stand that a class may use. Facts that are the
 // caller's own are left zero.
 func (s *Nodes) Survey(c *Class) core.NodeFacts {
@@ -26,7 +36,7 @@ func (s *Nodes) Survey(c *Class) core.NodeFacts {
 	if scarce.amount > 0 {
 		f.Resource, f.Need = s.resourceName(scarce.resource), core.Amount(scarce.amount)
 	}
-	for _, n := range s.order {
+	for _, n := range inNames(s.order) {
 		if !s.admits(c, n.rank) {
 			continue
 		}
@@ -110,7 +120,7 @@ type Occupied struct {
 func (s *Nodes) Occupied(c *Class, looks int) []Occupied {
 	s.settle()
 	var out []Occupied
-	for _, n := range s.order {
+	for _, n := range inNames(s.order) {
 		if !n.TakesWork() || !s.admits(c, n.rank) {
 			continue
 		}
@@ -145,7 +155,7 @@ func (s *Nodes) Occupied(c *Class, looks int) []Occupied {
 func (s *Nodes) Used(c *Class, looks int) []Occupied {
 	s.settle()
 	var out []Occupied
-	for _, n := range s.order {
+	for _, n := range inNames(s.order) {
 		if len(out) < looks && n.TakesWork() && s.admits(c, n.rank) {
 			o := Occupied{Node: n}
 			for _, r := range c.needs {
@@ -250,7 +260,7 @@ func (s *Nodes) unlabelled(c *Class) string {
 func (s *Nodes) TaintsInTheWay(c *Class, most int) []core.Taint {
 	s.settle()
 	var out []core.Taint
-	for _, n := range s.order {
+	for _, n := range inNames(s.order) {
 		if _, taint, one := c.filter.Unmet(&n.spec); !one || !taint || len(out) == most {
 			continue
 		}
@@ -266,7 +276,7 @@ func (s *Nodes) TaintsInTheWay(c *Class, most int) []core.Taint {
 func (s *Nodes) Down(c *Class, most int) []*Node {
 	s.settle()
 	var out []*Node
-	for _, n := range s.order {
+	for _, n := range inNames(s.order) {
 		if len(out) < most && !n.TakesWork() && s.admits(c, n.rank) {
 			out = append(out, n)
 		}

@@ -180,6 +180,31 @@ func TestSurveyNamesTen(t *testing.T) {
 	}
 }
 
+// Nodes are named in order of their names, whatever faults they have.
+func TestFaultsNameNoOthers(t *testing.T) {
+	s := New(core.GPU)
+	for i, state := range []core.NodeState{core.NodeLost, core.NodeLost, core.NodeReady, core.NodeReady} {
+		n := machine(fmt.Sprint("n", i), 8, state)
+		n.Faults, n.Taints = []int32{3, 2, 1, 0}[i], []core.Taint{{Key: fmt.Sprint("t", i), Effect: "NoSchedule"}}
+		s.Set(n)
+	}
+	tolerant := core.Filter{Tolerations: []core.Toleration{{Exists: true}}}
+	c := s.Class(gpus(8), core.Constraints{Filter: tolerant}, core.Topology{})
+	if f := s.Survey(c); len(f.Down) != 2 || f.Down[0].Name != "n0" {
+		t.Errorf("out of service are %+v, want n0 first", f.Down)
+	}
+	if down := s.Down(c, 1); len(down) != 1 || down[0].Name() != "n0" {
+		t.Errorf("the first out of service is %v, want n0", down)
+	}
+	if used := s.Used(c, 1); len(used) != 1 || used[0].Name() != "n2" {
+		t.Errorf("the first that may be used is %v, want n2", used)
+	}
+	k := s.Class(gpus(8), core.Constraints{}, core.Topology{})
+	if in := s.TaintsInTheWay(k, 1); len(in) != 1 || in[0].Key != "t0" {
+		t.Errorf("the first taint in the way is %v, want t0", in)
+	}
+}
+
 func occupied(s *Nodes, list []Occupied) (out []string) {
 	for _, o := range list {
 		text := o.Name() + ":"

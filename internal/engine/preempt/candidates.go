@@ -141,7 +141,7 @@ func (s *Searcher) below(list []cursor, n, except *quota.Node, proto cursor) []c
 
 func (s *Searcher) open(list []cursor, c cursor) []cursor {
 	c.order = s.order
-	c.list = inTurn(s.order.sorted(s.Running(c.queue)))
+	c.list = inTurn(s.ordered(c.queue))
 	if s.seek(&c) {
 		list = append(list, c)
 	}

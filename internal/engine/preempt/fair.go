@@ -141,7 +141,7 @@ func (s *Searcher) gather(c *contender) bool {
 			return false
 		}
 		c.cursor.order = s.order
-		c.cursor.list = inTurn(s.order.sorted(s.Running(c.node)))
+		c.cursor.list = inTurn(s.ordered(c.node))
 		if !s.seek(&c.cursor) {
 			return false
 		}

@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"github.com/mlbatch/mlbatch/internal/engine/ledger"
+	"github.com/mlbatch/mlbatch/internal/engine/quota"
 )
 
 // Least lost work: where the policy of the request says so (core.Preemption.LeastLost), of victims of the same standing
 // those go that lose the least. What a victim loses counts as far as it is known by what its job reported of its
-// checkpoints. One that reports none, or did so long ago, counts as one that has just saved: silence gains nothing.
+// checkpoints. One that reports none, or did so long ago, counts as one that has just saved: who never reports gains
+// nothing. Who reports some only counts as one that saves so seldom, as far as the policy lets it count.
 //
 // Whether there are victims does not depend on it, since what is lost grows with the time, and nobody looks again when
 // only that has changed. So victims are looked for in Kueue's order first, and those of another order stand in their
@@ -130,11 +132,33 @@ func (o ordering) compare(a, b *Candidate) int {
 	return victimOrder(a, b)
 }
 
-// sorted are the running workloads of a queue, the last victim first, as Running lists them where nothing counts.
-func (o ordering) sorted(l []*Candidate) []*Candidate {
-	if o.most <= 0 {
+// ranking names the running workloads of a queue in one of the orders in which something counts.
+type ranking struct {
+	queue    int
+	bySecond bool
+}
+
+// ordered are the running workloads of a queue in the order that is set, the last victim first. They are sorted once in
+// a search, which looks for candidates again and again.
+func (s *Searcher) ordered(q *quota.Node) []*Candidate {
+	l := s.Running(q)
+	if s.order.most <= 0 {
 		return l
 	}
+	key := ranking{q.ID, s.order.bySecond}
+	if is, known := s.ranked[key]; known {
+		return is
+	}
+	if s.ranked == nil {
+		s.ranked = map[ranking][]*Candidate{}
+	}
+	is := s.order.sorted(l)
+	s.ranked[key] = is
+	return is
+}
+
+// sorted are the running workloads of a queue, the last victim first, as Running lists them where nothing counts.
+func (o ordering) sorted(l []*Candidate) []*Candidate {
 	type ranked struct {
 		*Candidate
 		lost loss

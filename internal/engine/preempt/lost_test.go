@@ -98,3 +98,30 @@ func TestLeastIsLost(t *testing.T) {
 		t.Error("in no world less was lost")
 	}
 }
+
+// What runs in a queue is sorted once in a search, by what its jobs have told of until then.
+func TestQueuesAreSortedOnceInASearch(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t, rapid.SampledFrom([]*core.FairSharing{nil, core.DefaultFairSharing()}).Draw(t, "fair"))
+		w.req.Now, w.req.Policy.LeastLost = 100, time.Hour
+		for range 3 {
+			for _, q := range w.queues {
+				for _, c := range w.runs[q] {
+					c.Saves = &Saves{At: rapid.Int64Range(50, 100).Draw(t, "at"), Every: 40}
+				}
+			}
+			w.search.Find(w.req)
+			w.search.order = ordering{w.search.counting(), rapid.Bool().Draw(t, "by second")}
+			for _, q := range w.queues {
+				l := w.search.ordered(q)
+				if !slices.Equal(l, w.search.order.sorted(w.search.Running(q))) {
+					t.Fatalf("%s is in the order of another search", q.Name)
+				}
+				if again := w.search.ordered(q); len(l) > 0 && &again[0] != &l[0] {
+					t.Fatalf("%s is sorted twice", q.Name)
+				}
+			}
+			w.search.order = ordering{}
+		}
+	})
+}

@@ -5,7 +5,8 @@
 // The search is a trial of the ledger: it takes candidates out one by one until the
 // workload fits, and gives back candidates that turn out not to be needed. It decides nothing; the
 // caller commits. Cost grows with the victims, not with the candidates, because
-// running workloads stand in victim order per queue.
+// running workloads stand in victim order per queue. Where least lost work counts, those of each queue that may give
+// are sorted twice in a search.
 package preempt
 
 import (
@@ -74,6 +75,7 @@ type Searcher struct {
 	picked    []Victim
 	only      func(*Candidate) bool // nil is all
 	order     ordering
+	ranked    map[ranking][]*Candidate // what ordered has sorted
 	// lacksNodes says that quota would have been enough at some point of the search, and nodes were not.
 	lacksNodes bool
 	// idle says that only interrupted workloads are candidates.
@@ -187,6 +189,7 @@ func (s *Searcher) Find(r Request) (victims []Victim, skipped Skipped) {
 // find searches among the workloads that are candidates.
 func (s *Searcher) find(r Request) (victims []Victim, skipped Skipped) {
 	s.req, s.skipped, s.lacksNodes = r, Skipped{}, false
+	clear(s.ranked)
 	s.begin()
 	defer s.trial.End()
 	if s.Fair != nil {

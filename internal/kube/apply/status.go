@@ -212,6 +212,8 @@ func lostWork(w *kueue.Workload, l *core.LostWork) string {
 	}
 	switch {
 	case l.For == 0:
+	case l.Counted == 0 && l.Saved && !convert.TellsInterval(w):
+		lost += ", and counts as one that has just saved: the time between its checkpoints is not known"
 	case l.Counted == 0 && l.Saved:
 		lost += ", and counts as one that has just saved: its next report of a checkpoint is overdue"
 	case l.Counted == 0:

@@ -202,8 +202,12 @@ func (w *World) lookAt(name string, flavors []core.Flavor) bool {
 	}
 	free := len(serves) > 0 && n.State == core.NodeReady && s.places[name] == 0 && !s.held[name] &&
 		!w.holdsDevices(name)
+	faults := n.Faults
+	if len(serves) == 0 {
+		faults = 0 // of no flavor of which nodes are kept
+	}
 	was := s.serves[name]
-	if slices.Equal(was, serves) && free == s.free[name] && n.Faults == s.faults[name] {
+	if slices.Equal(was, serves) && free == s.free[name] && faults == s.faults[name] {
 		return false
 	}
 	if !slices.Equal(was, serves) {
@@ -211,7 +215,7 @@ func (w *World) lookAt(name string, flavors []core.Flavor) bool {
 			delete(s.members, f)
 		}
 	}
-	s.serves[name], s.free[name], s.faults[name] = serves, free, n.Faults
+	s.serves[name], s.free[name], s.faults[name] = serves, free, faults
 	if len(serves) == 0 {
 		delete(s.serves, name)
 		delete(s.free, name)

@@ -1,6 +1,7 @@
 package cache_test
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -175,5 +176,46 @@ func TestNodesKeptForRecovery(t *testing.T) {
 		if d := cmp.Diff(step.want, w.Spares(), cmpopts.EquateEmpty()); d != "" {
 			t.Errorf("%s, as deep tests are told (-want +got):\n%s", step.why, d)
 		}
+	}
+}
+
+// A lemon of no flavor of which nodes are kept is no reason to choose these anew, whatever else of it changes.
+func TestLemonsOfOtherFlavorsChangeNoSpares(t *testing.T) {
+	w := cache.NewWorld(convert.Rules{Spares: map[string]nodehealth.Spares{"a100": {Nodes: 1}}})
+	lemon := func(gpu string) cache.ObjectUpdate {
+		u := readyNode("lemon")
+		n, is := u.Object.(*corev1.Node)
+		if !is {
+			t.Fatalf("a node is a %T", u.Object)
+		}
+		n.Labels["pool"] = "other"
+		n.Status.Allocatable = corev1.ResourceList{gpus: resource.MustParse(gpu)}
+		return u
+	}
+	w.Translate([]cache.ObjectUpdate{
+		{
+			Ref: cache.Ref{Kind: cache.NodeHealth, Namespace: "mlbatch-system", Name: convert.HealthMemory},
+			Object: &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Name: convert.HealthMemory},
+				Data:       map[string]string{"lemon": `{"lemon":2,"faults":["Down 2026-03-01T12:00:00Z 3"]}`},
+			},
+		},
+		{Ref: cache.Ref{Kind: cache.Flavor, Name: "a100"}, Object: &kueue.ResourceFlavor{
+			ObjectMeta: metav1.ObjectMeta{Name: "a100"},
+			Spec:       kueue.ResourceFlavorSpec{NodeLabels: map[string]string{"pool": "a100"}},
+		}},
+		readyNode("n"), lemon("8"),
+	})
+	before := w.Spares()
+	if !before["n"] {
+		t.Fatalf("%v are kept, want n", before)
+	}
+	told := false
+	for _, ev := range w.Translate([]cache.ObjectUpdate{lemon("7")}) {
+		n, is := ev.(core.NodeSet)
+		told = told || is && n.Node.Name == "lemon" && n.Node.Faults > 0
+	}
+	if !told || reflect.ValueOf(w.Spares()).Pointer() != reflect.ValueOf(before).Pointer() {
+		t.Errorf("the lemon is told of: %t, and nodes to keep were chosen anew", told)
 	}
 }

@@ -110,16 +110,21 @@ func Faults(h nodehealth.Health) int32 { return int32(h.Lemon) } //nolint:gosec 
 // bootTime is for how long after it came a node may not be ready, as one that still begins.
 const bootTime = 10 * time.Minute
 
-// DownSince is since when a node does not answer by itself: it is not being deleted or cordoned, and has been ready before,
-// as far as that can be seen. Zero is of one that answers.
-func DownSince(n *corev1.Node) time.Time {
+// Answers is since when a node does not answer by itself, or does again: it is not being deleted or cordoned, and has
+// been ready before, as far as that can be seen. One of both is zero at least.
+func Answers(n *corev1.Node) (down, returned time.Time) {
 	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue && !n.Spec.Unschedulable &&
-			n.DeletionTimestamp == nil && c.LastTransitionTime.After(n.CreationTimestamp.Add(bootTime)) {
-			return c.LastTransitionTime.UTC()
+		if c.Type != corev1.NodeReady || n.Spec.Unschedulable || n.DeletionTimestamp != nil ||
+			!c.LastTransitionTime.After(n.CreationTimestamp.Add(bootTime)) {
+			continue
+		}
+		if c.Status == corev1.ConditionTrue {
+			returned = c.LastTransitionTime.UTC()
+		} else {
+			down = c.LastTransitionTime.UTC()
 		}
 	}
-	return time.Time{}
+	return down, returned
 }
 
 // OfNode is what is remembered, if it is of this node and not of one before it that had the same name.

@@ -15,9 +15,17 @@ func saves(w *kueue.Workload, reserved time.Time) (at time.Time, every time.Dura
 	if err != nil || reserved.IsZero() || !at.After(reserved) {
 		return time.Time{}, 0
 	}
-	every, err = time.ParseDuration(w.Annotations[kueue.CheckpointIntervalAnnotation])
-	if err != nil || every < 0 {
-		every = 0
-	}
-	return at, every
+	return at, interval(w)
 }
+
+// interval is the time between its last two checkpoints that was noted with the last; 0 if none was, or is nonsense.
+func interval(w *kueue.Workload) time.Duration {
+	every, err := time.ParseDuration(w.Annotations[kueue.CheckpointIntervalAnnotation])
+	if err != nil {
+		return 0
+	}
+	return max(0, every)
+}
+
+// TellsInterval reports whether the time between the checkpoints of a Workload's job is known.
+func TellsInterval(w *kueue.Workload) bool { return interval(w) > 0 }

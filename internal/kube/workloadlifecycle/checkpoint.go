@@ -30,13 +30,27 @@ func saved(f Facts) (Write, bool) {
 	if end := f.Noted.Add(checkpointPause); end.After(f.Now) && !isTrue(f.Workload, kueue.WorkloadEvicted) {
 		return Write{Again: end}, false
 	}
-	before := c.LastTransitionTime.Time // when it started there was nothing to lose either
-	if last.After(before) {
-		before = last
-	}
 	every := time.Duration(0)
 	if f.Now.Sub(f.Checkpoint) <= prompt {
-		every = f.Checkpoint.Sub(before)
+		every = between(f.Workload, c.LastTransitionTime.Time, last, f.Checkpoint)
 	}
 	return Write{Checkpoint: f.Checkpoint, CheckpointInterval: every}, true
+}
+
+// between is the time from the last checkpoint to the next one. When the job started there was nothing to lose either.
+// What follows within the pause is the same checkpoint as another pod tells of it, or one of many of which few are
+// noted: the time between stays what it was.
+func between(w *kueue.Workload, started, last, next time.Time) time.Duration {
+	if !last.After(started) {
+		return next.Sub(started)
+	}
+	every := next.Sub(last)
+	if every >= checkpointPause {
+		return every
+	}
+	was, err := time.ParseDuration(w.Annotations[kueue.CheckpointIntervalAnnotation])
+	if err != nil {
+		return every
+	}
+	return max(every, was)
 }

@@ -45,3 +45,39 @@ func TestTimeBetweenCheckpoints(t *testing.T) {
 		}
 	}
 }
+
+// Each pod may tell of a checkpoint by its own clock: what comes a few seconds after another is the same, and the time
+// between them is none between checkpoints.
+func TestPodsThatTellOfOneCheckpoint(t *testing.T) {
+	for _, tc := range []struct {
+		why         string
+		last, every string // as noted
+		after, want time.Duration
+	}{
+		{"another pod tells of it", "11:59:00", "10m0s", 7 * time.Second, 10 * time.Minute},
+		{"the next one", "11:59:00", "10m0s", 31 * time.Second, 31 * time.Second},
+		{"it was not known", "11:59:00", "", 7 * time.Second, 7 * time.Second},
+		{"nonsense was noted", "11:59:00", "-10m", 7 * time.Second, 7 * time.Second},
+		{"the one before is of an earlier admission", "10:00:00", "10m0s", 119 * time.Minute, 59 * time.Minute},
+	} {
+		noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+		w := &kueue.Workload{}
+		w.Status.Conditions = []metav1.Condition{{
+			Type: kueue.WorkloadAdmitted, Status: metav1.ConditionTrue,
+			LastTransitionTime: metav1.NewTime(noon.Add(-time.Hour)),
+		}}
+		w.Annotations = map[string]string{
+			history.CheckpointAnnotation: "2026-03-01T" + tc.last + "Z", kueue.CheckpointIntervalAnnotation: tc.every,
+		}
+		last, err := time.Parse(time.RFC3339, w.Annotations[history.CheckpointAnnotation])
+		if err != nil {
+			t.Fatal(err)
+		}
+		next, does := saved(Facts{
+			Workload: w, Checkpoint: last.Add(tc.after), Now: noon, Noted: noon.Add(-checkpointPause),
+		})
+		if !does || next.CheckpointInterval != tc.want {
+			t.Errorf("%s: noted %t, with %s between, want %s", tc.why, does, next.CheckpointInterval, tc.want)
+		}
+	}
+}

@@ -231,7 +231,7 @@ func (r *reconciler) patients(
 		}
 		convert.DeepTested(&p, n, tests[n.Name])
 		if view.DrainOf(n) == nil {
-			p.Down = convert.DownSince(n)
+			p.Down, p.Returned = convert.Answers(n)
 		}
 		p.Lost = lost[n.Name]
 		patients[i] = p

@@ -150,3 +150,32 @@ func TestNodesThatAreDownForAReason(t *testing.T) {
 		)
 	}
 }
+
+// A node that is down still when another one has just come back has what kept both down in common with it, for ten minutes.
+func TestTheLastOneBackIsNotToBlame(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*corev1.Node)
+		want   int
+	}{
+		"it came back":                {func(*corev1.Node) {}, 0},
+		"it came back long ago":       {func(n *corev1.Node) { n.Status.Conditions[0].LastTransitionTime = metav1.NewTime(noon.Add(-time.Hour)) }, 1},
+		"it is new":                   {func(n *corev1.Node) { n.CreationTimestamp = metav1.NewTime(noon.Add(-6 * time.Minute)) }, 1},
+		"it came back and is drained": {func(n *corev1.Node) { n.Annotations = map[string]string{view.DrainAnnotation: `{"by":"ann"}`} }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			other := isDown("b", noon.Add(-5*time.Minute))
+			other.Status.Conditions[0].Status = corev1.ConditionTrue
+			c.change(other)
+			w := newWorld(t, isDown("a", noon.Add(-6*time.Minute)), other)
+			w.look()
+			if got := w.faults("a"); len(got) != c.want {
+				t.Errorf("its faults are %+v, want %d", got, c.want)
+			}
+			w.clock.Step(5 * time.Minute)
+			w.look()
+			if got := w.faults("a"); len(got) != 1 {
+				t.Errorf("ten minutes after the other one came back its faults are %+v, want one", got)
+			}
+		})
+	}
+}
