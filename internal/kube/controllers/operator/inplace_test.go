@@ -445,6 +445,8 @@ func TestLostMemoryOfRounds(t *testing.T) {
 	w := newRounds(t, 5)
 	w.says(1, "1")
 	w.run()
+	w.says(0, "1")
+	w.remove(w.get(2))
 	o := &recovery.JobRecovery{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "x-uid"}}
 	if err := w.c.Delete(t.Context(), o); err != nil {
 		t.Fatal(err)
