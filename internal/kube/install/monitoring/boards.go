@@ -522,21 +522,34 @@ func job() Board {
 					),
 				},
 			},
-			{"Memory and faults", 9, []Panel{
-				lines("Memory in use", "Of the GPUs of each pod, on average.", "decmbytes", "DCGM_FI_DEV_FB_USED", ""),
-				lines("Clocks held back", "Reasons as bits: 1 is idle, 4 a limit of power, which is usual at full load, 8 and above are heat and hardware.", "short",
-					"DCGM_FI_DEV_CLOCK(_THROTTLE|S_EVENT)_REASONS", ""),
-			}},
+			{
+				"Memory and faults",
+				9,
+				[]Panel{
+					lines("Memory in use", "Of the GPUs of each pod, on average.", "decmbytes", "DCGM_FI_DEV_FB_USED", ""),
+					lines(
+						"Clocks held back",
+						"Reasons as bits: 1 is idle, 4 a limit of power, which is usual at full load, 8 and above are heat and hardware.",
+						"short",
+						"DCGM_FI_DEV_CLOCK(_THROTTLE|S_EVENT)_REASONS",
+						"",
+					),
+				},
+			},
 			{"Its queue", 8, []Panel{
 				{
 					Title: "Jobs of the namespace", About: "That run, and that wait.", Kind: Lines, Unit: "short", Width: 12,
 					Series: []Series{
 						{
-							`sum by (namespace, name) (kueue_local_queue_admitted_active_workloads` + ours(`namespace=~"$namespace"`) + `)`,
+							`sum by (namespace, name) (kueue_local_queue_admitted_active_workloads` + ours(
+								`namespace=~"$namespace"`,
+							) + `)`,
 							"{{namespace}}/{{name}} run",
 						},
 						{
-							`sum by (namespace, name) (kueue_local_queue_pending_workloads` + ours(`namespace=~"$namespace"`) + `)`,
+							`sum by (namespace, name) (kueue_local_queue_pending_workloads` + ours(
+								`namespace=~"$namespace"`,
+							) + `)`,
 							"{{namespace}}/{{name}} wait",
 						},
 					},
