@@ -152,7 +152,7 @@ func (s *Nodes) find(set Set, v View, within int32, own []Hold) ([]Spot, bool) {
 	if near.skew != nil && s.emptied(set.Class).over == nil {
 		near = near.withoutField()
 	}
-	f := &finder{s: s, ix: ix, class: set.Class, near: near, view: v, own: own}
+	f := &finder{s: s, ix: ix, class: set.Class, near: near, view: v, own: own, blind: !s.faulty()}
 	spots, ok := f.search(set, within)
 	if f.vain() { // whatever else is better or worse counts more
 		f = &finder{s: s, ix: ix, class: set.Class, near: near, view: v, own: own, blind: true}
@@ -160,6 +160,9 @@ func (s *Nodes) find(set Set, v View, within int32, own []Hold) ([]Spot, bool) {
 	}
 	return spots, ok
 }
+
+// faulty reports whether a node has faults: the last in their order has the most.
+func (s *Nodes) faulty() bool { return len(s.order) > 0 && s.order[len(s.order)-1].spec.Faults > 0 }
 
 // vain reports whether the search is made anew without faults, whatever this one finds.
 func (f *finder) vain() bool { return f.tired && f.faulty }
@@ -686,7 +689,10 @@ func (f *finder) likeness(rank int) alike {
 		late:  b > maxPack,
 		whole: f.ix.whole[rank],
 	}
-	if faults := f.s.order[rank].spec.Faults; faults > 0 && !f.blind {
+	if f.blind { // nodes are not looked at each by itself where none has faults
+		return is
+	}
+	if faults := f.s.order[rank].spec.Faults; faults > 0 {
 		is.faults, f.faulty = faults, true
 	}
 	return is
